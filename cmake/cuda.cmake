@@ -80,7 +80,7 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 
 # What decides bits: no product and sum that fuse unasked, no denormals that vanish.
 set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-    "SHELL:--compress-mode size" "SHELL:-Werror all-warnings"
+    "SHELL:--compress-mode $<IF:$<BOOL:${KITH_CUDA_DRAFT}>,speed,size>" "SHELL:-Werror all-warnings"
     # -Wextra by its parts: as a whole it forbids a constant of an enum beside a number, which is C.
     "SHELL:-Xcompiler -Wall,-Wunused-parameter,-Wsign-compare,-Wtype-limits,-Wempty-body,-Werror")
 
@@ -128,7 +128,8 @@ function(kith_cuda_objects name architectures)
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
                         POSITION_INDEPENDENT_CODE ON CUDA_SEPARABLE_COMPILATION OFF)
   if(KITH_CUDA_DRAFT)
-    target_compile_options(${name} PRIVATE "SHELL:-Xcicc -O1")
+    set(old $<VERSION_LESS:${CMAKE_CUDA_COMPILER_VERSION},13>)
+    target_compile_options(${name} PRIVATE "SHELL:$<IF:${old},-Xcicc -O1,--Ofast-compile=max>")
   endif()
 endfunction()
 

@@ -53,22 +53,6 @@ else()
                          ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_DEVICE=cpu")
   endforeach()
 
-  # The longest begin first, so that no core waits for one of them at the end: by the seconds of a processor that
-  # they take in the build that is slowest with them.
-  foreach(long test_exact_oracle:100 test_exact_shadow:100 test_gpu_budgets:80 test_graph_driver_gpu:80
-          test_fault_memory:75 test_descent_api:65 test_tree_search:60 test_exact_same_bytes:55
-          test_descent:55 test_exact_numerics:55 test_tree_radius:50 test_select_scan:50 test_exact_far:50
-          test_graph_relatives_gpu:45 test_select_bodies:45 test_exact_tiles:40 test_radius:35
-          test_pipeline_costs:60 test_pipeline:30 test_descent_recall:30 test_plan:25 test_progress:25
-          test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25 test_pairs:25 test_period:20
-          test_select_upload:20 test_upload_ahead:20 test_papers_buffer_tree:20 test_graph_search:20
-          test_team_driver:20 test_graph_ggm:15 test_merge:10 test_upload_drivers:10)
-    string(REPLACE ":" ";" long ${long})
-    list(GET long 0 name)
-    list(GET long 1 seconds)
-    set_tests_properties(${name} PROPERTIES COST ${seconds})
-  endforeach()
-
   # GPU modules of which little is asked: one has memory, one is of another version, one has
   # kernels, too.
   set(stubs ${CMAKE_BINARY_DIR}/stubs)
@@ -129,9 +113,32 @@ else()
                            SKIP_RETURN_CODE 77 ENVIRONMENT
                            "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_CASES=few;KITH_CUDA_MODULE=$<TARGET_FILE:kith_reference>")
     endforeach()
-    set_tests_properties(reference_test_gpu_team reference_test_gpu_filters PROPERTIES COST 40 ENVIRONMENT
+    set_tests_properties(reference_test_gpu_team reference_test_gpu_filters PROPERTIES ENVIRONMENT
                          "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_CASES=few;KITH_CUDA_MODULE=$<TARGET_FILE:kith_reference>;KITH_REFERENCE_DEVICES=2")
   endif()
+  # The longest begin first, so that no core waits for one of them at the end: by the seconds of a processor that
+  # they take in the build that is slowest with them.
+  foreach(long test_exact_oracle:100 test_exact_shadow:100 test_gpu_budgets:80 test_graph_driver_gpu:80
+          test_fault_memory:75 test_descent_api:65 test_tree_search:60 test_exact_same_bytes:55
+          test_descent:55 test_exact_numerics:55 test_tree_radius:50 test_select_scan:50 test_exact_far:50
+          test_graph_relatives_gpu:45 test_select_bodies:45 test_exact_tiles:40 test_radius:35
+          test_pipeline:30 test_descent_recall:30 test_plan:25 test_progress:25
+          test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25 test_pairs:25 test_period:20
+          test_select_upload:20 test_upload_ahead:20 test_papers_buffer_tree:20 test_graph_search:20
+          test_team_driver:20 test_pipeline_costs:20 test_filter:20 test_choice:15
+          test_index_change:15 test_graph_ggm:15 test_merge:10 test_upload_drivers:10
+          reference_test_gpu_team:55 reference_test_gpu_both:40 reference_test_gpu_index:25
+          reference_test_buffer_tree_gpu:20 reference_test_gpu_spaces:20 reference_test_tree_radius_gpu:20
+          reference_test_gpu_arrays:10
+          reference_test_fused_screen:10 reference_test_gpu_tree_index:10 reference_test_tree_build_gpu:10)
+    string(REPLACE ":" ";" long ${long})
+    list(GET long 0 name)
+    list(GET long 1 seconds)
+    if(TEST ${name})
+      set_tests_properties(${name} PROPERTIES COST ${seconds})
+    endif()
+  endforeach()
+
   if(GPU_TESTS)
     get_filename_component(cmocka_file ${CMOCKA_LIBRARY} REALPATH)
     file(COPY_FILE ${cmocka_file} ${CMAKE_BINARY_DIR}/libcmocka.copy)

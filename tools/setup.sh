@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up what is missing, and says what it does: setup.sh build|check|demo|full|deb
+# Sets up what is missing, and says what it does: setup.sh build|check|demo|full|deb|ci
 #
 # What is looked for are commands and headers, not packages: on a machine that has them, whatever its
 # system, nothing is installed and no network is needed. What is missing comes from Debian's packages
@@ -43,7 +43,7 @@ want ninja-build has_command ninja
 want git has_command git
 want libhdf5-dev has_hdf5
 case $goal in
-    check | full)
+    check | full | ci)
         need libcmocka-dev has_include cmocka.h
         need python3 has_command python3
         want g++ has_cpp
@@ -59,12 +59,14 @@ case $goal in
         ;;
     full)
         want chromium has_command chromium # which looks at the site's pages
+        need valgrind has_command valgrind
+        ;;&
+    full | ci)
         need clang has_command clang
         need libclang-rt-dev has_clang_sanitizers
         need clang-tidy has_command clang-tidy
-        need valgrind has_command valgrind
-        ;;
-    deb)
+        ;;&
+    deb | ci)
         need git has_command git
         need lintian has_command lintian
         need dpkg-dev has_command dpkg-buildpackage
@@ -130,7 +132,7 @@ want_for_package() {
 }
 
 case $goal in
-    check | full | demo)
+    check | full | ci | demo)
         if ! make_venv; then
             if [ "$goal" = demo ]; then
                 echo "setup: no NumPy, SciPy and Matplotlib: the demo draws no pictures (see setup.log)"

@@ -197,20 +197,21 @@ static void set_terms(bench *b)
 
 static void set_costs(bench *b)
 {
+    kin_bound_row cols[COLS];
+    for (int32_t j = 0; j < COLS; j++) {
+        cols[j] = (kin_bound_row){sqrt(sum_of(b, b->col_values + j * b->dims, true)), 0.0};
+    }
     for (int32_t i = 0; i < ROWS; i++) {
         const double *x = b->row_values + i * b->dims;
-        const kin_bound_row q = {sqrt(sum_of(b, x, true)), 0.0};
+        const kin_bound_row row = {sqrt(sum_of(b, x, true)), 0.0};
         for (int32_t j = 0; j < COLS; j++) {
             const double *y = b->col_values + j * b->dims;
-            const kin_bound_row c = {sqrt(sum_of(b, y, true)), 0.0};
-            double dot = 0.0;
-            double square = 0.0;
+            double sum = 0.0;
             for (int32_t d = 0; d < b->dims; d++) {
-                dot += x[d] * y[d];
-                square += (x[d] - y[d]) * (x[d] - y[d]);
+                sum += b->product ? x[d] * y[d] : (x[d] - y[d]) * (x[d] - y[d]);
             }
-            b->cost[i][j] = b->product ? -2.0 * dot : square;
-            b->slack[i][j] = kin_bound_error(b->kappa, q, c);
+            b->cost[i][j] = b->product ? -2.0 * sum : sum;
+            b->slack[i][j] = kin_bound_error(b->kappa, row, cols[j]);
         }
     }
 }

@@ -48,8 +48,8 @@ class StreamCase(CliCase):
         return child.returncode, out, told
 
     def slow(self, *words, chunk=100):
-        """A search of some seconds in many chunks."""
-        self.case(rows=10000 if support.SLOW else 40000, queries=2000, columns=64)
+        """A search of a second in many chunks."""
+        self.case(rows=10000 if support.SLOW else 16000, queries=2000, columns=64)
         return self.search("-o", "out.kith", "--metric", "chi2", "--threads", 1, "--chunk", chunk,
                            *words, k=10)
 

@@ -470,7 +470,7 @@ static void other_groups_by_searches(void **state)
  * exactly k others, or one fewer. */
 static void other_groups_of_callers(void **state)
 {
-    enum { ROWS = 12000, FEW_MIB = 4 };
+    enum { ROWS = 10000, FEW_MIB = 4 };
     (void)state;
     static const struct {
         int64_t groups;

@@ -532,7 +532,8 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
     params.metric = search.metric = data->metric;
     test_works(gpu, kith_index_create(gpu, &points.matrix, &params, &index));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        for (size_t j = 0; j < sizeof wanted_k / sizeof *wanted_k; j++) {
+        const bool few = test_is_slow_build(); /* one k for each, then */
+        for (size_t j = few ? i % 3 : 0; j < sizeof wanted_k / sizeof *wanted_k; j += few ? 3 : 1) {
             kith_matrix asked = queries.matrix;
             kith_report report = {.struct_size = sizeof report};
             asked.rows = counts[i];
@@ -567,9 +568,9 @@ static void glances(void **state)
     }
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    (void)printf("1 to 60 queries of 50,300 rows, 24 searches each: %d, %d, %d by bytes; far "
+    (void)printf("1 to 60 queries of 50,300 rows, %d searches each: %d, %d, %d by bytes; far "
                  "queries, and rows that bytes do not tell apart: %d differ\n",
-                 s8[0], s8[1], s8[2], wrong);
+                 test_is_slow_build() ? 8 : 24, s8[0], s8[1], s8[2], wrong);
     assert_int_equal(wrong, 0);
     assert_true(s8[0] > 0 && s8[1] > 0);
     assert_int_equal(s8[2], 0);

@@ -20,7 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 3000, COLUMNS = 24, K = 7, MORE = 4096 /* before a block that is not aligned */ };
+enum {
+    MANY = 3000,
+    FEW = 1200,
+    COLUMNS = 24,
+    K = 7,
+    MORE = 4096 /* before a block that is not aligned */
+};
 
 typedef struct pool {
     test_caller caller; /* a stream of its own */
@@ -100,10 +106,10 @@ static kith_ctx *pool_ctx(pool *p)
     return ctx;
 }
 
-static test_rows rows_make(int64_t rows)
+static test_rows rows_make(void)
 {
     uint64_t seed = 5;
-    const test_rows made = test_rows_make(KITH_F32, rows, COLUMNS, 0);
+    const test_rows made = test_rows_make(KITH_F32, test_is_slow_build() ? FEW : MANY, COLUMNS, 0);
     test_shape_fill(&made, SHAPE_CLUSTERS, false, &seed);
     return made;
 }
@@ -134,10 +140,10 @@ static void answers_are_kiths_own(void **state)
     pool *p = pool_make();
     kith_ctx *pooled = pool_ctx(p);
     kith_ctx *plain = test_gpu_ctx(2, 0);
-    test_rows points = rows_make(ROWS);
+    test_rows points = rows_make();
     for (int call = 0; call < CALLS; call++) {
-        kith_neighbors wanted = test_answer_make(ROWS, K);
-        kith_neighbors got = test_answer_make(ROWS, K);
+        kith_neighbors wanted = test_answer_make(points.matrix.rows, K);
+        kith_neighbors got = test_answer_make(points.matrix.rows, K);
         const int64_t before = p->calls;
         test_works(plain, run(plain, call, &points.matrix, &wanted));
         test_works(pooled, run(pooled, call, &points.matrix, &got));
@@ -162,15 +168,15 @@ static void indexes_keep_blocks(void **state)
     (void)state;
     pool *p = pool_make();
     kith_ctx *plain = test_gpu_ctx(2, 0);
-    test_rows points = rows_make(ROWS);
+    test_rows points = rows_make();
     static const kith_method methods[] = {KITH_METHOD_EXACT, KITH_METHOD_TREE};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         kith_ctx *pooled = pool_ctx(p);
         kith_index *index = NULL;
         kith_index_params params = kith_index_params_default();
         kith_search_params search = params_of(0);
-        kith_neighbors wanted = test_answer_make(ROWS, K);
-        kith_neighbors got = test_answer_make(ROWS, K);
+        kith_neighbors wanted = test_answer_make(points.matrix.rows, K);
+        kith_neighbors got = test_answer_make(points.matrix.rows, K);
         params.method = methods[i];
         test_works(pooled, kith_index_create(pooled, &points.matrix, &params, &index));
         kith_ctx_free(pooled);
@@ -212,12 +218,12 @@ static void little_is_got_along_with(void **state)
     (void)state;
     pool *p = pool_make();
     kith_ctx *plain = test_gpu_ctx(2, 0);
-    test_rows points = rows_make(ROWS);
+    test_rows points = rows_make();
     int whole[2] = {0, 0};
     int runs = 0;
     for (int call = 0; call < CALLS; call++) {
-        kith_neighbors wanted = test_answer_make(ROWS, K);
-        kith_neighbors got = test_answer_make(ROWS, K);
+        kith_neighbors wanted = test_answer_make(points.matrix.rows, K);
+        kith_neighbors got = test_answer_make(points.matrix.rows, K);
         test_works(plain, run(plain, call, &points.matrix, &wanted));
         for (int step = 0; step < 12; step++, runs++) {
             p->limit = UINT64_C(64) << (2 * step + 2);
@@ -250,8 +256,8 @@ static void what_cannot_be_used_is_told(void **state)
     (void)state;
     pool *p = pool_make();
     kith_ctx *ctx = pool_ctx(p);
-    test_rows points = rows_make(100);
-    kith_neighbors out = test_answer_make(100, K);
+    test_rows points = rows_make();
+    kith_neighbors out = test_answer_make(points.matrix.rows, K);
     p->askew = 64;
     test_fails(ctx, run(ctx, 0, &points.matrix, &out), KITH_E_ARGUMENT,
                "device_allocate gave memory that is not aligned to 256 bytes");

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 160000, QUERIES = 900, IN_CITY = 453, MOST_COLS = 11 };
+enum { ROWS = 160000, FEW_ROWS = 6000, QUERIES = 900, IN_CITY = 453, MOST_COLS = 11 };
 
 typedef struct sample {
     kith_dtype dtype;
@@ -122,11 +122,12 @@ static double radius_of(const scene *s)
 static void scene_begin(scene *s, const sample *of)
 {
     uint64_t seed = 32;
+    const int64_t rows = test_is_slow_build() ? FEW_ROWS : ROWS;
     *s = (scene){.of = of,
                  .caller = test_caller_open(),
                  .cpu = test_cpu_ctx(),
                  .gpu = test_gpu_ctx(2, 0),
-                 .points = test_rows_make(of->dtype, test_fewer(ROWS), of->cols, 0),
+                 .points = test_rows_make(of->dtype, rows, of->cols, 0),
                  .queries = test_rows_make(of->dtype, QUERIES, of->cols, 0),
                  .params = kith_search_params_default()};
     for (int32_t c = 0; c < of->cols; c++) {

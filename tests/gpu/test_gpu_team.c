@@ -220,26 +220,52 @@ static kith_status descend(kith_ctx *ctx, const setting *s, const kith_matrix *p
     return test_descend(ctx, points, &params, out, NULL);
 }
 
-/* Of two graphs of parts of uneven sizes, and of one that is given. */
-static kith_status start_with(kith_ctx *ctx, const setting *s, const kith_matrix *points,
-                              kith_start start, kith_neighbors *out)
+/* Graphs of two parts of uneven sizes of the points of a setting. */
+typedef struct halves {
+    const char *of; /* the setting's name */
+    kith_neighbors graph[2];
+} halves;
+
+static halves made;
+
+static void halves_free(void)
 {
-    const int64_t first = s->rows * 2 / 5;
+    test_answer_free(&made.graph[1]);
+    test_answer_free(&made.graph[0]);
+    made = (halves){0};
+}
+
+static void halves_make(const setting *s, const kith_matrix *points, int64_t first)
+{
     const kith_matrix part[] = {test_part_of(points, 0, first),
                                 test_part_of(points, first, s->rows - first)};
-    kith_neighbors graph[] = {test_answer_make(first, s->k),
-                              test_answer_make(s->rows - first, s->k)};
-    kith_ctx *one = ctx_of("cuda:0", 0);
+    kith_ctx *ctx = ctx_of("cuda:0", 0);
     kith_descent_params params = kith_descent_params_default();
     params.metric = s->metric;
     params.k = s->k;
     params.sample = -1;
+    halves_free();
+    made.of = s->name;
     for (int i = 0; i < 2; i++) {
-        test_works(one, test_descend(one, &part[i], &params, &graph[i], NULL));
+        made.graph[i] = test_answer_make(part[i].rows, s->k);
+        test_works(ctx, test_descend(ctx, &part[i], &params, &made.graph[i], NULL));
     }
-    kith_ctx_free(one);
+    kith_ctx_free(ctx);
+}
+
+/* Of these graphs, and of one that is given. */
+static kith_status start_with(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                              kith_start start, kith_neighbors *out)
+{
+    const int64_t first = s->rows * 2 / 5;
+    const kith_neighbors *graph = made.graph;
+    kith_descent_params params = kith_descent_params_default();
+    if (made.of != s->name) {
+        halves_make(s, points, first);
+    }
+    params.metric = s->metric;
+    params.k = s->k;
     params.start = start;
-    params.sample = 0;
     kith_status status = KITH_OK;
     const double begin = now();
     if (start != KITH_START_GRAPH) {
@@ -255,8 +281,6 @@ static kith_status start_with(kith_ctx *ctx, const setting *s, const kith_matrix
         test_answer_free(&given);
     }
     printf("    by that start alone %8.3f s\n", now() - begin);
-    test_answer_free(&graph[1]);
-    test_answer_free(&graph[0]);
     return status;
 }
 
@@ -325,48 +349,58 @@ static void trees(void **state)
     }
 }
 
-static void compare_all(const char *what, job_fn job)
+typedef struct kind {
+    const char *what;
+    job_fn job;
+} kind;
+
+/* Kinds of jobs of one setting after another. */
+static void compare_all(const kind *kinds, size_t count)
 {
-    printf("%s:\n", what);
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        const bool exact = job == graph || job == search;
-        const bool needed = exact || job == descend || !test_is_slow_build() || i % 3 == 1;
-        if (needed && (exact || settings[i].gpu_memory == 0)) { /* descents have no batches */
-            setting s = settings[i];
-            s.rows /= test_is_slow_build() && s.rows > 10000 ? 8 : 1;
-            compare(&s, job);
+    const size_t usual = sizeof settings / sizeof settings[0];
+    const size_t all = usual + (is_long ? sizeof large / sizeof large[0] : 0);
+    for (size_t i = 0; i < all; i++) {
+        setting s = i < usual ? settings[i] : large[i - usual];
+        s.rows /= i < usual && test_is_slow_build() && s.rows > 10000 ? 8 : 1;
+        for (const kind *each = kinds; each < kinds + count; each++) {
+            const bool exact = each->job == graph || each->job == search;
+            const bool needed =
+                exact || each->job == descend || !test_is_slow_build() || i % 3 == 1;
+            if (needed && (exact || s.gpu_memory == 0)) { /* descents have no batches */
+                printf("%s:\n", each->what);
+                compare(&s, each->job);
+            }
         }
-    }
-    for (size_t i = 0; is_long && i < sizeof large / sizeof large[0]; i++) {
-        compare(&large[i], job);
     }
 }
 
 static void graphs(void **state)
 {
     (void)state;
-    compare_all("exact graphs", graph);
+    compare_all(&(kind){"exact graph", graph}, 1);
 }
 
 static void searches(void **state)
 {
     (void)state;
-    compare_all("searches", search);
+    compare_all(&(kind){"search", search}, 1);
 }
 
 static void descents(void **state)
 {
     (void)state;
-    compare_all("descents", descend);
+    compare_all(&(kind){"descent", descend}, 1);
 }
 
 static void starts(void **state)
 {
     (void)state;
-    compare_all("merges", merge);
-    compare_all("merges by chance", merge_by_chance);
-    compare_all("merges as published", merge_as_published);
-    compare_all("graphs that are given", improve);
+    static const kind kinds[] = {{"merge", merge},
+                                 {"merge by chance", merge_by_chance},
+                                 {"merge as published", merge_as_published},
+                                 {"graph that is given", improve}};
+    compare_all(kinds, sizeof kinds / sizeof kinds[0]);
+    halves_free();
 }
 
 static void indices(void **state)

@@ -66,7 +66,7 @@ class Churn(unittest.TestCase):
     def test_a_graph_keeps_its_recall(self):
         for given in False, True:
             rng = np.random.default_rng(4)
-            x, q = support.points(1500, 24), support.points(300, 24, seed=1)
+            x, q = support.points(900, 24), support.points(200, 24, seed=1)
             graph = kith.knn_graph(x, 24, recall=WANTED, algorithm="nn_descent")
             options = {"graph": graph} if given else {"method": "graph"}
             index = kith.Index(x, recall=WANTED, width=WIDTH, meets=16, **options)
@@ -78,7 +78,7 @@ class Churn(unittest.TestCase):
                     self.assertEqual(found.fingerprint, truth.fingerprint)
                     said.append(kith.recall(found, truth).recall)
             self.assertGreaterEqual(min(said), WANTED - 0.01)
-            self.assertEqual((len(index), index.width), (1500, WIDTH))
+            self.assertEqual((len(index), index.width), (900, WIDTH))
             print(f"graph: recall {said[0]:.4f}, after {turn} rounds of 1 % churn {said[-1]:.4f}",
                   file=sys.stderr)  # fmt: skip
 

@@ -80,10 +80,10 @@ static void made_up_data(void **state)
 {
     (void)state;
     static const setting settings[] = {
-        {KITH_F32, SHAPE_CLUSTERS, 5003, 4, 10}, {KITH_U8, SHAPE_GAUSS, 3001, 12, 15},
-        {KITH_F32, SHAPE_GAUSS, 1501, 100, 7},   {KITH_F64, SHAPE_COPIES, 2999, 9, 21},
-        {KITH_F32, SHAPE_TIGHT, 2003, 17, 12},   {KITH_I8, SHAPE_GRID, 2500, 6, 30},
-        {KITH_F32, SHAPE_SPARSE, 1700, 33, 8},
+        {KITH_F32, SHAPE_CLUSTERS, 3001, 4, 10}, {KITH_U8, SHAPE_GAUSS, 2003, 12, 15},
+        {KITH_F32, SHAPE_GAUSS, 1009, 100, 7},   {KITH_F64, SHAPE_COPIES, 1999, 9, 21},
+        {KITH_F32, SHAPE_TIGHT, 1301, 17, 12},   {KITH_I8, SHAPE_GRID, 1600, 6, 30},
+        {KITH_F32, SHAPE_SPARSE, 1103, 33, 8},
     };
     uint64_t seed = 21;
     int ways = 0;

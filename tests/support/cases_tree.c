@@ -77,8 +77,8 @@ static void sizes(void **state)
             }
             test_rows points = test_trees_rows(KITH_F32, rows[n], cols, SHAPE_GAUSS, 5);
             test_rows queries = test_trees_rows(KITH_F32, 17, cols, SHAPE_GAUSS, 6);
-            /* A thousand neighbours of each of a thousand: some times under a sanitizer. */
-            const bool dear = rows[n] == 1000 && cols % 5 != 0 && test_is_sanitized_build();
+            /* A thousand neighbours of each of a thousand: some times. */
+            const bool dear = rows[n] == 1000 && cols % 5 != 0;
             test_trees_four(&t, &points, &queries,
                             test_tree_metrics[(size_t)cols % TEST_TREE_METRICS],
                             dear ? 40 : rows[n], dear ? "forty" : "all of them");
@@ -95,13 +95,13 @@ static void sizes(void **state)
 static void many_neighbours(void **state)
 {
     (void)state;
+    enum { ROWS = 1300 }; /* more than the largest k */
     static const int64_t ks[] = {1, 2, 31, 47, 48, 49, 100, 1023, 1024};
     static const test_shape data[] = {SHAPE_GAUSS, SHAPE_GRID, SHAPE_EQUAL, SHAPE_COPIES,
                                       SHAPE_LINE};
     test_trees t = test_trees_make(0);
-    const int64_t rows = test_is_sanitized_build() ? 1300 : 3000; /* more than the largest k */
     for (size_t s = 0; s < sizeof data / sizeof *data; s++) {
-        test_rows points = test_trees_rows(KITH_F32, rows, 12, data[s], 8);
+        test_rows points = test_trees_rows(KITH_F32, ROWS, 12, data[s], 8);
         test_rows queries = test_trees_rows(KITH_F32, 40, 12, data[s], 9);
         const bool half = test_is_sanitized_build(); /* of them, others with other data */
         for (size_t i = half ? s % 2 : 0; i < sizeof ks / sizeof *ks; i += half ? 2 : 1) {

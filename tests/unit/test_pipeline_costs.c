@@ -87,7 +87,7 @@ static void three_jobs(run *r, const test_rows *points, const test_rows *queries
 static void shapes(void **state)
 {
     (void)state;
-    enum { ROWS = 203, ASKED = 19 };
+    enum { ROWS = 131, ASKED = 19 };
     static const kith_dtype dtypes[] = {KITH_F64, KITH_F32, KITH_F16, KITH_U8};
     static const int64_t all_k[] = {1, 10, ROWS};
     const bool few = test_is_slow_build();
@@ -162,6 +162,7 @@ static test_rows constant(kith_dtype dtype, int64_t rows, int32_t cols, double o
 static void last_bits(void **state)
 {
     (void)state;
+    enum { ROWS = 131 };
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_SQEUCLIDEAN, KITH_INNER_PRODUCT,
                                           KITH_COSINE};
     static const double offsets[] = {0.0, 1e6};
@@ -172,9 +173,9 @@ static void last_bits(void **state)
         for (size_t d = 0; d < sizeof cols / sizeof *cols; d++) {
             for (int o = few ? (int)(m + d) % 4 : 0; o < 4; o += few ? 4 : 1) {
                 const kith_dtype dtype = o / 2 == 0 ? KITH_F64 : KITH_F32;
-                test_rows points = permuted(dtype, 400, cols[d], offsets[o % 2], 1.0);
+                test_rows points = permuted(dtype, ROWS, cols[d], offsets[o % 2], 1.0);
                 test_rows queries = constant(dtype, 7, cols[d], offsets[o % 2], 1.0);
-                for (int64_t k = 1; k < 400; k = 3 * k + 1) {
+                for (int64_t k = 1; k < ROWS; k = 3 * k + 1) {
                     three_jobs(&r, &points, &queries, metrics[m], k, "permuted");
                 }
                 test_rows_free(&queries);

@@ -196,7 +196,7 @@ static void plans_are_what_is_held(void **state)
         {KITH_INNER_PRODUCT, KITH_F32, 5000, 0, 16, 2, 40, 0, exact, 0},
         {KITH_INNER_PRODUCT, KITH_F16, 200, 4200, 60, 2, 10, 0, exact, 0},
         {KITH_EUCLIDEAN, KITH_F32, 7000, 3000, 24, 2, 5, 2, exact, 0},
-        {KITH_EUCLIDEAN, KITH_F32, 20000, 0, 16, 2, 1300, 0, exact, 0},
+        {KITH_EUCLIDEAN, KITH_F32, 6000, 0, 16, 2, 1300, 0, exact, 0},
         {KITH_MANHATTAN, KITH_F32, 2000, 0, 30, 2, 10, 0, exact, 0},
         {KITH_CHEBYSHEV, KITH_F64, 9000, 1, 12, 3, 20, 0, exact, 0},
         {KITH_KL, KITH_F32, 1500, 100, 40, 1, 50, 0, exact, 0},
