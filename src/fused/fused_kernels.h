@@ -77,7 +77,7 @@ typedef struct kin_fused_past {
 
 /* Rounded rows ids[0 .. points) (ids NULL: first, first + 1, ...) of a set, with facts, halves and
  * padding up to `padded`, and where an id is KITH_ID_NONE. What the past has of them is copied.
- * worst: 2 floats, cleared before: largest norm and lost. */
+ * worst: 2 floats, cleared before: largest norm and lost, but of what is copied. */
 typedef struct kin_fused_round {
     kin_fused_rows rows;
     kin_fused_frame frame;

@@ -373,7 +373,9 @@ static kith_status round_set(preparing *p)
         KIN_TRY(start_columns(p));
     }
     KIN_TRY(see_findings(p));
-    set->worst = (kin_bound_row){(double)p->seen.worst[0], (double)p->seen.worst[1]};
+    const kin_bound_row past = p->past.known > 0 ? p->past.set.worst : (kin_bound_row){0.0, 0.0};
+    set->worst = (kin_bound_row){fmax(past.norm, (double)p->seen.worst[0]),
+                                 fmax(past.lost, (double)p->seen.worst[1])};
     set->starts = NULL;
     if (out->starts != NULL) {
         kin_fused_set_start(set, out->starts, &p->seen.starts);

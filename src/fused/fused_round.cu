@@ -127,10 +127,6 @@ KIN_DEVICE void copy_past(const kin_fused_round &job, kin_fused_place me, int64_
     if (me.lane == 0) {
         store_facts(job, me.row, facts.term, job.past.set.half[place], facts.norm, facts.lost);
     }
-    if (job.worst != NULL) {
-        kin_fused_raise(&job.worst[0], facts.norm);
-        kin_fused_raise(&job.worst[1], facts.lost);
-    }
 }
 
 /* ---- Values in the frame -------------------------------------------------------------------- */

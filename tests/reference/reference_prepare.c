@@ -281,7 +281,7 @@ static void fused_round(const kin_fused_round *job)
         if (framed && job->places != NULL) {
             job->places[row] = (uint32_t)p;
         }
-        if (framed && job->worst != NULL) {
+        if (framed && job->worst != NULL && row >= job->past.known) {
             job->worst[0] = fmaxf(job->worst[0], job->facts[p].norm);
             job->worst[1] = fmaxf(job->worst[1], job->facts[p].lost);
         }
