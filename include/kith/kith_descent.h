@@ -125,7 +125,7 @@ typedef struct kith_walk_params {
     int64_t meets;  /* points that a query is compared with densely, in runs of near ones, before it
                        walks; on the processor, for metrics with products. 0 = 16,384, but no more
                        than a sixteenth of all: what serves many queries at once. For one at a time
-                       2,048 with a greater width is the faster way to the same recall */
+                       512 with a greater width is the faster way to the same recall */
 } kith_walk_params;
 
 static inline kith_walk_params kith_walk_params_default(void)

@@ -25,7 +25,8 @@ static int32_t next_due(const kin_lists *lists, int64_t count)
 kin_lists kin_lists_shape(const kin_set *rows, const kin_set *points, int64_t k)
 {
     const bool keys = points->frame->bound == KIN_BOUND_INTEGER;
-    const int64_t capacity = keys ? k + k / 2 + 2 : kin_lists_capacity(k, rows->points);
+    const int64_t most = kin_lists_capacity(k, rows->points);
+    const int64_t capacity = keys ? kin_min_i64(k + k / 2 + 2, most) : most;
     return (kin_lists){.rows = rows, .points = points, .k = k, .capacity = capacity};
 }
 

@@ -96,12 +96,15 @@ typedef struct kin_set {
 
 enum { KIN_SET_AT_ONCE = 4 };
 
-/* A row that is read soon: where rows stand in an order of their own, nothing else foresees it. */
+/* A row that is read soon, or as much of it as stays in a cache: where rows stand in an order of
+ * their own, nothing else foresees it. */
 static inline __attribute__((always_inline)) void kin_rows_fetch(const kin_rows *rows, int64_t row)
 {
+    enum { MOST_FETCHED = 16384 };
     const kith_matrix *m = &rows->matrix;
+    const int64_t bytes = m->cols * kith_dtype_bytes(m->dtype);
     kin_tile_fetch((const char *)m->data + row * m->stride_bytes,
-                   m->cols * kith_dtype_bytes(m->dtype));
+                   bytes < MOST_FETCHED ? bytes : MOST_FETCHED);
 }
 
 /* Rows that are not those of a matrix: by positions. */

@@ -403,14 +403,21 @@ static kith_status take_answers(const batch *b, bool *done)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static bool is_of_our_kind(const batch *b)
+/* A large matrix must not take the room of what is needed. */
+static bool has_room(const batch *b)
 {
     const uint64_t matrix = kin_size_mul((uint64_t)b->queries->rows,
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
+    return matrix <= MATRIX_BYTES ||
+           (b->cols->frame.type == KIN_FUSED_S8 && matrix <= MATRIX_OF_BYTES &&
+            matrix <= kin_gpu_room(b->on.gpu) / 2);
+}
+
+static bool is_of_our_kind(const batch *b)
+{
     return b->queries->rows <= KIN_FUSED_BATCH && b->request->k <= MOST_K &&
            b->corpus->units != NULL && b->corpus->prepared.plain &&
-           matrix <= (b->cols->frame.type == KIN_FUSED_S8 ? MATRIX_OF_BYTES : MATRIX_BYTES) &&
-           b->lists.capacity > b->lists.k;
+           b->lists.capacity > b->lists.k && has_room(b);
 }
 
 /* What the device shares with the host; *fits is false where it has no room. */

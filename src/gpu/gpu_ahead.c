@@ -416,7 +416,8 @@ kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu)
     const kith_status status = u != NULL ? u->status : KITH_OK;
     if (status != KITH_OK) {
         u->status = KITH_OK;
-        return kin_fail_like(ctx, status, &u->own);
+        /* Of memory it would be forgiven: by a stripe that is not its own. */
+        return kin_fail_like(ctx, status == KITH_E_DEVICE_MEMORY ? KITH_E_DEVICE : status, &u->own);
     }
     return KITH_OK;
 }

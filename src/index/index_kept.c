@@ -110,6 +110,9 @@ static kith_status keep_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_sour
 {
     keeping k = {source, method};
     const kin_gpu_each each = {make_copy, free_copy, &k};
+    if (gpu->team != NULL) { /* whose members read rows that this one's stream may still write */
+        KIN_TRY(kin_gpu_wait(ctx, gpu));
+    }
     KIN_TRY(kin_gpu_each_make(ctx, gpu, &each, kept->copies));
     const kin_index_copy *first = kept->copies[0];
     kept->fused = first->fused;

@@ -81,7 +81,7 @@ static void made_up_data(void **state)
     (void)state;
     static const setting settings[] = {
         {KITH_F32, SHAPE_CLUSTERS, 3001, 4, 10}, {KITH_U8, SHAPE_GAUSS, 2003, 12, 15},
-        {KITH_F32, SHAPE_GAUSS, 1009, 100, 7},   {KITH_F64, SHAPE_COPIES, 1999, 9, 21},
+        {KITH_F32, SHAPE_GAUSS, 1031, 100, 7},   {KITH_F64, SHAPE_COPIES, 1999, 9, 21},
         {KITH_F32, SHAPE_TIGHT, 1301, 17, 12},   {KITH_I8, SHAPE_GRID, 1600, 6, 30},
         {KITH_F32, SHAPE_SPARSE, 1103, 33, 8},
     };

@@ -295,7 +295,7 @@ typedef struct few_case {
 /* Searches at a glance, whatever suits. */
 static int64_t glance_differs(kith_ctx *ctx, const few_case *c)
 {
-    enum { CORPUS = 800, COLUMNS = 70 };
+    enum { CORPUS = 1100, COLUMNS = 70 };
     const kith_dtype asked = /* bytes are asked floats, too */
         c->dtype == KITH_U8 && c->shape % 3 == 1 ? KITH_F32 : c->dtype;
     test_rows points = rows_of(c->dtype, CORPUS, COLUMNS, c->shape, 3);
