@@ -3,6 +3,7 @@
 
 import csv
 import pathlib
+import re
 
 import report_rows
 import report_slower
@@ -52,8 +53,7 @@ only later."""
 
 INDEXES = """Rows, queries and answers lie in device memory; k = 10 where nothing else is said. *C*: the call alone,
 its arguments made before; the rest is called from Python. *Returned*: until a call that does not wait came
-back. Points are clusters of a thousand in twelve dimensions and a little noise, unless they are uniform.
-Median (least).
+back. Points are clusters of a thousand in twelve dimensions and a little noise, unless they are uniform. Medians.
 
     bench/whole/bench_index.py --csv bench/results/index.csv       # needs PyTorch; cuVS beside it where it is there"""
 
@@ -127,6 +127,16 @@ def slower(folder):
     return table(head, report_slower.lines(folder, reports(folder)))
 
 
+def shown(work):
+    """1000000x128 as 1,000,000 × 128."""
+    grouped = re.sub(r"\d+", lambda digits: f"{int(digits[0]):,}", work)
+    return re.sub(r"(?<=\d)x(?=\d)", " × ", grouped)
+
+
+def milliseconds(row):
+    return [seconds_text(1e-3 * float(row[name])) for name in ("ms", "low")]
+
+
 def indexes(folder):
     """Of each work and way the last row."""
     path = pathlib.Path(folder) / "index.csv"
@@ -135,10 +145,10 @@ def indexes(folder):
     with open(path, newline="", encoding="utf-8") as file:
         last = {(row["work"], row["way"]): row for row in csv.DictReader(file)}
     lines = [
-        [work, way, f"{row['ms']} ms ({row['low']})", row["recall"] or "", row["gpu"], row["date"]]
+        [shown(work), way, *milliseconds(row), row["recall"], row["gpu"], row["date"]]
         for (work, way), row in last.items()
     ]
-    head = ["work", "way", "time", "recall@10", "machine", "date"]
+    head = ["work", "way", "time", "least", "recall@10", "machine", "date"]
     return ["## Indexes on a GPU", INDEXES, table(head, lines)]
 
 
