@@ -153,6 +153,12 @@ static int run_setting(const test_setting *set, kith_ctx *cpu)
     const bool as_many = s[0].worked == s[1].worked && s[0].refused == s[1].refused;
     const bool tried = s[0].tally.uploads == 0 && s[1].tally.uploads > 0;
     test_setting_free(&data);
+    if (s[0].wrong + s[1].wrong > 0 || !as_many || !tried) {
+        printf("WRONG: %d and %d; worked %d and %d, refused %d and %d; uploads ahead %" PRId64
+               " and %" PRId64 "\n",
+               s[0].wrong, s[1].wrong, s[0].worked, s[1].worked, s[0].refused, s[1].refused,
+               s[0].tally.uploads, s[1].tally.uploads);
+    }
     return s[0].wrong + s[1].wrong + (as_many && tried ? 0 : 1);
 }
 
