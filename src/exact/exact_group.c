@@ -4,13 +4,56 @@
 #include "base/base_size.h"
 #include "host/host_threads.h"
 
-enum { ROWS_A_TASK = 4096 };
+/* Idea. Rows are dealt by a hash to buckets whose tables fit into a core's own cache; a thread
+ * takes a bucket at a time. Rows rise in each, so that the first that is found of a group is the
+ * lowest, whatever the threads.
+ *
+ *     chunks of rows  -> hash, count by bucket -> places -> (hash, row) by bucket -> first of each
+ * row
+ *
+ * Cost. Some 10 ns a row and thread, and the row itself is read once; rows that are equal are
+ * compared. */
+enum { LEAST_CHUNK = 16384, MOST_CHUNKS = 256, ROWS_A_BUCKET = 8192, MOST_BUCKETS = 1024 };
 
-typedef struct hashing {
+typedef struct dealing {
     const kin_rows *rows;
     uint64_t row_bytes;
-    uint64_t *hashes;
-} hashing;
+    int64_t count;
+    int64_t chunk;
+    int64_t chunks;
+    int64_t buckets;
+    uint32_t *hashes; /* by row */
+    uint64_t *words;  /* hash and row: buckets one behind the other, rows rising in each */
+    uint32_t *places; /* by chunk and bucket: rows, then where the next of them goes */
+    uint32_t *slots;  /* of all buckets: positions in words */
+    uint32_t *firsts; /* by row: the lowest that is equal */
+} dealing;
+
+static dealing size_dealing(int64_t rows)
+{
+    const int64_t chunk = kin_max_i64(LEAST_CHUNK, kin_ceil_div(rows, MOST_CHUNKS));
+    return (dealing){.count = rows,
+                     .chunk = chunk,
+                     .chunks = kin_max_i64(1, kin_ceil_div(rows, chunk)),
+                     .buckets = kin_min_i64(1 + rows / ROWS_A_BUCKET, MOST_BUCKETS)};
+}
+
+/* A bucket's slots are half as many again as its rows. */
+static int64_t slots_before(int64_t rows, int64_t bucket)
+{
+    return rows + rows / 2 + bucket;
+}
+
+static void name_dealing(kin_layout *layout, void *job)
+{
+    dealing *d = job;
+    const uint64_t n = (uint64_t)d->count;
+    d->hashes = kin_layout_array(layout, n, sizeof *d->hashes);
+    d->words = kin_layout_array(layout, n, sizeof *d->words);
+    d->places = kin_layout_zeros(layout, (uint64_t)(d->chunks * d->buckets), sizeof *d->places);
+    d->slots =
+        kin_layout_array(layout, (uint64_t)slots_before(d->count, d->buckets), sizeof *d->slots);
+}
 
 static const unsigned char *row_of(const kin_rows *rows, int64_t row)
 {
@@ -26,7 +69,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 
 /* Two independent chains, so that the multiplier is busy. Equal bytes give equal hashes; a
  * collision costs a comparison, not an answer. */
-static uint64_t hash_bytes(const unsigned char *bytes, uint64_t count)
+static uint32_t hash_bytes(const unsigned char *bytes, uint64_t count)
 {
     uint64_t a = 0xd6e8feb86659fd93u;
     uint64_t b = 0xa0761d6478bd642fu;
@@ -41,77 +84,119 @@ static uint64_t hash_bytes(const unsigned char *bytes, uint64_t count)
     memcpy(words, bytes + i, (size_t)(count - i));
     a = mix(a, words[0] ^ count);
     b = mix(b, words[1]);
-    return mix(a, b);
+    return (uint32_t)mix(a, b);
 }
 
-static kith_status hash_rows(void *arg, int64_t row, int32_t thread)
+/* A hash times the buckets: the bucket, and a fraction that says where in it. */
+static uint64_t spread(const dealing *d, uint32_t hash)
+{
+    return (uint64_t)hash * (uint64_t)d->buckets;
+}
+
+static kith_status hash_chunk(void *arg, int64_t chunk, int32_t thread)
 {
     (void)thread;
-    const hashing *h = arg;
-    h->hashes[row] = hash_bytes(row_of(h->rows, row), h->row_bytes);
+    const dealing *d = arg;
+    uint32_t *counts = d->places + chunk * d->buckets;
+    const int64_t last = kin_min_i64((chunk + 1) * d->chunk, d->count);
+    for (int64_t row = chunk * d->chunk; row < last; row++) {
+        d->hashes[row] = hash_bytes(row_of(d->rows, row), d->row_bytes);
+        counts[spread(d, d->hashes[row]) >> 32] += 1;
+    }
     return KITH_OK;
 }
 
-static bool is_degenerate(const kin_rows *rows, int64_t row)
+static void find_places(const dealing *d)
 {
-    return rows->transforms != NULL && rows->transforms[row].degenerate != 0.0;
-}
-
-/* An open table of firsts, at most half full. Rows are entered in rising id, so that the first that
- * is found is the lowest. */
-typedef struct table {
-    uint32_t *slots;
-    uint64_t mask;
-    uint32_t *last; /* by first: the last id of its group so far; NULL while all are alone */
-} table;
-
-static uint64_t table_slots(int64_t rows)
-{
-    uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)rows) {
-        slots *= 2;
+    uint32_t place = 0;
+    for (int64_t bucket = 0; bucket < d->buckets; bucket++) {
+        for (int64_t chunk = 0; chunk < d->chunks; chunk++) {
+            uint32_t *count = &d->places[chunk * d->buckets + bucket];
+            const uint32_t first = place;
+            place += *count;
+            *count = first;
+        }
     }
-    return slots;
 }
 
-/* The group of a row: its first, which is the row itself when it is new. */
-static uint32_t enter(const table *t, const hashing *h, uint32_t row)
+static kith_status deal_chunk(void *arg, int64_t chunk, int32_t thread)
 {
-    for (uint64_t at = h->hashes[row] & t->mask;; at = (at + 1) & t->mask) {
-        const uint32_t first = t->slots[at];
-        if (first == KITH_ID_NONE) {
-            t->slots[at] = row;
+    (void)thread;
+    const dealing *d = arg;
+    uint32_t *places = d->places + chunk * d->buckets;
+    const int64_t last = kin_min_i64((chunk + 1) * d->chunk, d->count);
+    for (int64_t row = chunk * d->chunk; row < last; row++) {
+        const uint32_t hash = d->hashes[row];
+        d->words[places[spread(d, hash) >> 32]++] = (uint64_t)hash << 32 | (uint64_t)row;
+    }
+    return KITH_OK;
+}
+
+/* Where a bucket's rows end in words, when all are dealt. */
+static int64_t bucket_end(const dealing *d, int64_t bucket)
+{
+    return d->places[(d->chunks - 1) * d->buckets + bucket];
+}
+
+/* The lowest row equal to that of words[at], among those of its bucket up to it: itself, when it is
+ * new. */
+static uint32_t enter(const dealing *d, int64_t at, uint32_t *slots, uint64_t size)
+{
+    const uint32_t hash = (uint32_t)(d->words[at] >> 32);
+    const uint32_t row = (uint32_t)d->words[at];
+    for (uint64_t i = (uint32_t)spread(d, hash) * size >> 32;; i = i + 1 < size ? i + 1 : 0) {
+        if (slots[i] == KITH_ID_NONE) {
+            slots[i] = (uint32_t)at;
             return row;
         }
-        if (h->hashes[first] == h->hashes[row] &&
-            memcmp(row_of(h->rows, first), row_of(h->rows, row), (size_t)h->row_bytes) == 0) {
-            return first;
+        const uint64_t word = d->words[slots[i]];
+        if (word >> 32 == hash && memcmp(row_of(d->rows, (uint32_t)word), row_of(d->rows, row),
+                                         (size_t)d->row_bytes) == 0) {
+            return (uint32_t)word;
         }
     }
 }
 
-/* Where rows are entered one after the other, each waits for its slot: it is asked for this many
- * rows before. */
-enum { ROWS_AHEAD = 16 };
-
-static void ask_ahead(const table *t, const hashing *h, int64_t row)
+static kith_status find_firsts(void *arg, int64_t bucket, int32_t thread)
 {
-    if (row + ROWS_AHEAD < h->rows->matrix.rows) {
-        __builtin_prefetch(&t->slots[h->hashes[row + ROWS_AHEAD] & t->mask], 1);
+    (void)thread;
+    const dealing *d = arg;
+    const int64_t first = bucket > 0 ? bucket_end(d, bucket - 1) : 0;
+    const int64_t end = bucket_end(d, bucket);
+    uint32_t *slots = d->slots + slots_before(first, bucket);
+    const int64_t size = 1 + (end - first) + (end - first) / 2;
+    memset(slots, 0xff, (size_t)size * sizeof *slots);
+    for (int64_t at = first; at < end; at++) {
+        d->firsts[(uint32_t)d->words[at]] = enter(d, at, slots, (uint64_t)size);
     }
+    return KITH_OK;
+}
+
+/* ---- Groups of what is known by row ---------------------------------------------------------- */
+
+typedef struct facts {
+    const uint32_t *firsts;              /* NULL: each row is its own */
+    const kin_row_transform *transforms; /* NULL, or they say what is degenerate; */
+    const uint8_t *degenerate;           /* or these do; NULL */
+} facts;
+
+static bool is_degenerate(const facts *k, int64_t row)
+{
+    return k->transforms != NULL ? k->transforms[row].degenerate != 0.0
+                                 : k->degenerate != NULL && k->degenerate[row] != 0;
 }
 
 /* What only groups of several rows need, made when the first of them is found. */
-static kith_status make_chains(kith_ctx *ctx, table *t, kin_groups *groups)
+static kith_status make_chains(kith_ctx *ctx, uint32_t **last, kin_groups *groups)
 {
     const uint64_t n = (uint64_t)groups->rows;
     KIN_TRY(kin_alloc(ctx, &groups->weights, n, sizeof(uint32_t), "groups of equal rows"));
     KIN_TRY(kin_alloc(ctx, &groups->next, n, sizeof(uint32_t), "groups of equal rows"));
-    KIN_TRY(kin_alloc(ctx, &t->last, n, sizeof(uint32_t), "groups of equal rows"));
+    KIN_TRY(kin_alloc(ctx, last, n, sizeof(uint32_t), "groups of equal rows"));
     memset(groups->next, 0xff, (size_t)n * sizeof *groups->next);
     for (uint64_t i = 0; i < n; i++) {
         groups->weights[i] = 1;
-        t->last[i] = (uint32_t)i;
+        (*last)[i] = (uint32_t)i;
     }
     return KITH_OK;
 }
@@ -126,99 +211,84 @@ static kith_status note_degenerate(kith_ctx *ctx, uint32_t row, kin_groups *grou
     return KITH_OK;
 }
 
-/* A row that is not degenerate, after those before it. */
-static kith_status add_row(kith_ctx *ctx, table *t, uint32_t row, uint32_t first,
+/* A row that is not degenerate, after those before it. last: by first, the last id of its group so
+ * far; NULL while all are alone. */
+static kith_status add_row(kith_ctx *ctx, uint32_t **last, uint32_t row, uint32_t first,
                            kin_groups *groups)
 {
     if (first == row) {
         groups->firsts[groups->count++] = row;
         return KITH_OK;
     }
-    if (t->last == NULL) {
-        KIN_TRY(make_chains(ctx, t, groups));
+    if (*last == NULL) {
+        KIN_TRY(make_chains(ctx, last, groups));
     }
-    groups->next[t->last[first]] = row;
+    groups->next[(*last)[first]] = row;
     groups->weights[first] += 1;
-    t->last[first] = row;
+    (*last)[first] = row;
     return KITH_OK;
 }
 
-static kith_status collect(kith_ctx *ctx, const hashing *h, table *t, kin_groups *groups)
+/* What is known may stand where firsts go: a row is read before its group is written, which stands
+ * no later. */
+static kith_status collect(kith_ctx *ctx, const facts *k, kin_groups *groups)
 {
-    for (int64_t i = 0; i < groups->rows; i++) {
+    uint32_t *last = NULL;
+    kith_status status = KITH_OK;
+    for (int64_t i = 0; status == KITH_OK && i < groups->rows; i++) {
         const uint32_t row = (uint32_t)i;
-        ask_ahead(t, h, i);
-        if (is_degenerate(h->rows, i)) {
-            KIN_TRY(note_degenerate(ctx, row, groups));
-            continue;
-        }
-        KIN_TRY(add_row(ctx, t, row, enter(t, h, row), groups));
+        status = is_degenerate(k, i)
+                     ? note_degenerate(ctx, row, groups)
+                     : add_row(ctx, &last, row, k->firsts != NULL ? k->firsts[i] : row, groups);
     }
-    return KITH_OK;
+    kin_free(ctx, last);
+    return status;
 }
 
-/* Every row that is not degenerate is a group. */
-static kith_status list_rows(kith_ctx *ctx, const kin_rows *rows, kin_groups *groups)
+static kith_status find_equal(kith_ctx *ctx, const kin_rows *rows, uint32_t *firsts)
 {
-    for (int64_t i = 0; i < groups->rows; i++) {
-        if (is_degenerate(rows, i)) {
-            KIN_TRY(note_degenerate(ctx, (uint32_t)i, groups));
-        } else {
-            groups->firsts[groups->count++] = (uint32_t)i;
-        }
-    }
-    return KITH_OK;
+    dealing d = size_dealing(rows->matrix.rows);
+    d.rows = rows;
+    d.row_bytes = (uint64_t)rows->matrix.cols * (uint64_t)kith_dtype_bytes(rows->matrix.dtype);
+    d.firsts = firsts;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_dealing, &d, "rows by their hashes"));
+    KIN_TRY(kin_parallel(ctx, "prepare", d.chunks, hash_chunk, &d));
+    find_places(&d);
+    KIN_TRY(kin_parallel(ctx, "prepare", d.chunks, deal_chunk, &d));
+    return kin_parallel(ctx, "prepare", d.buckets, find_firsts, &d);
 }
 
-static kith_status find_groups(kith_ctx *ctx, hashing *h, table *t, kin_groups *groups)
+static kith_status make_groups(kith_ctx *ctx, const facts *k, const kin_rows *rows,
+                               kin_groups *groups)
 {
-    const uint64_t slots = table_slots(groups->rows);
-    KIN_TRY(kin_alloc(ctx, &h->hashes, (uint64_t)groups->rows, sizeof(uint64_t), "hashes of rows"));
-    KIN_TRY(kin_alloc(ctx, &t->slots, slots, sizeof(uint32_t), "a table of rows"));
-    t->mask = slots - 1;
-    memset(t->slots, 0xff, (size_t)slots * sizeof *t->slots);
-    KIN_TRY(kin_parallel_rows(ctx, "prepare", groups->rows, ROWS_A_TASK, hash_rows, h));
-    return collect(ctx, h, t, groups);
+    facts all = *k;
+    kith_status status = kin_alloc(ctx, &groups->firsts, (uint64_t)groups->rows,
+                                   sizeof *groups->firsts, "distinct rows");
+    if (rows != NULL) {
+        all.firsts = groups->firsts;
+        KIN_THEN(status, find_equal(ctx, rows, groups->firsts));
+    }
+    KIN_THEN(status, collect(ctx, &all, groups));
+    if (status != KITH_OK) {
+        kin_groups_free(ctx, groups);
+    }
+    return status;
 }
 
 kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguish,
                             kin_groups *groups)
 {
     *groups = (kin_groups){.rows = rows->matrix.rows};
-    hashing h = {.rows = rows,
-                 .row_bytes =
-                     (uint64_t)rows->matrix.cols * (uint64_t)kith_dtype_bytes(rows->matrix.dtype)};
-    table t = {0};
-    kith_status status =
-        kin_alloc(ctx, &groups->firsts, (uint64_t)groups->rows, sizeof(uint32_t), "distinct rows");
-    KIN_THEN(status, distinguish ? list_rows(ctx, rows, groups) : find_groups(ctx, &h, &t, groups));
-    kin_free(ctx, t.slots);
-    kin_free(ctx, h.hashes);
-    kin_free(ctx, t.last);
-    if (status != KITH_OK) {
-        kin_groups_free(ctx, groups);
-    }
-    return status;
+    return make_groups(ctx, &(facts){.transforms = rows->transforms}, distinguish ? NULL : rows,
+                       groups);
 }
 
 kith_status kin_groups_of_firsts(kith_ctx *ctx, int64_t rows, const uint32_t *firsts,
                                  const uint8_t *degenerate, kin_groups *groups)
 {
-    table t = {0};
     *groups = (kin_groups){.rows = rows};
-    kith_status status =
-        kin_alloc(ctx, &groups->firsts, (uint64_t)rows, sizeof *groups->firsts, "distinct rows");
-    for (int64_t i = 0; status == KITH_OK && i < rows; i++) {
-        const uint32_t row = (uint32_t)i;
-        status = degenerate != NULL && degenerate[i] != 0
-                     ? note_degenerate(ctx, row, groups)
-                     : add_row(ctx, &t, row, firsts != NULL ? firsts[i] : row, groups);
-    }
-    kin_free(ctx, t.last);
-    if (status != KITH_OK) {
-        kin_groups_free(ctx, groups);
-    }
-    return status;
+    return make_groups(ctx, &(facts){.firsts = firsts, .degenerate = degenerate}, NULL, groups);
 }
 
 void kin_groups_free(kith_ctx *ctx, kin_groups *groups)
@@ -230,30 +300,24 @@ void kin_groups_free(kith_ctx *ctx, kin_groups *groups)
     memset(groups, 0, sizeof *groups);
 }
 
-static void plan_kept(kin_layout *plan, uint64_t n, kin_rows_known known)
+void kin_groups_plan(kin_layout *plan, int64_t rows, bool distinguish, kin_rows_known known)
 {
+    const uint64_t n = (uint64_t)rows;
+    const bool chains = known.equal && !distinguish;
+    dealing d = size_dealing(rows);
     kin_layout_alone(plan, n, sizeof(uint32_t)); /* firsts */
-    for (int chain = 0; known.equal && chain < 2; chain++) {
+    if (!distinguish) {
+        kin_layout_passing(plan, name_dealing, &d);
+    }
+    for (int chain = 0; chains && chain < 2; chain++) {
         kin_layout_alone(plan, n, sizeof(uint32_t));
     }
     if (known.degenerate) {
         kin_layout_alone(plan, n, sizeof(uint32_t));
     }
-}
-
-void kin_groups_plan(kin_layout *plan, int64_t rows, bool distinguish, kin_rows_known known)
-{
-    const uint64_t n = (uint64_t)rows;
-    known.equal = known.equal && !distinguish;
-    plan_kept(plan, n, known);
-    if (distinguish) {
-        return;
-    }
-    const uint64_t kept = kin_layout_mark(plan);
-    kin_layout_alone(plan, n, sizeof(uint64_t));
-    kin_layout_alone(plan, table_slots(rows), sizeof(uint32_t));
-    if (known.equal) {
+    if (chains) {
+        const uint64_t kept = kin_layout_mark(plan);
         kin_layout_alone(plan, n, sizeof(uint32_t)); /* last */
+        kin_layout_back(plan, kept);
     }
-    kin_layout_back(plan, kept);
 }
