@@ -80,6 +80,32 @@ static double *load(const kin_tree_build *b, int64_t number, int32_t thread)
         .values;
 }
 
+/* Rows of float32 that a tree keeps as they are, but for its scale. */
+static bool is_plain(const kin_tree_build *b)
+{
+    return b->corpus->rows.matrix.dtype == KITH_F32 && b->corpus->rows.transforms == NULL &&
+           !b->tree->places;
+}
+
+static const float *plain_row(const kin_tree_build *b, int64_t number)
+{
+    const kith_matrix *m = &b->corpus->rows.matrix;
+    return (const float *)(const void *)((const char *)m->data + b->ids[number] * m->stride_bytes);
+}
+
+static void measure_plain(const kin_tree_build *b, int64_t first, int64_t last, double *low,
+                          double *high)
+{
+    for (int64_t i = first; i < last; i++) {
+        const float *row = plain_row(b, i);
+        for (int32_t c = 0; c < b->tree->cols; c++) {
+            const double value = row[c];
+            low[c] = value < low[c] ? value : low[c];
+            high[c] = value > high[c] ? value : high[c];
+        }
+    }
+}
+
 static kith_status measure_rows(void *arg, int64_t task, int32_t thread)
 {
     const kin_tree_build *b = arg;
@@ -87,6 +113,10 @@ static kith_status measure_rows(void *arg, int64_t task, int32_t thread)
     double *low = b->low + (int64_t)thread * cols;
     double *high = b->high + (int64_t)thread * cols;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->points);
+    if (is_plain(b)) {
+        measure_plain(b, task * ROWS_A_TASK, last, low, high);
+        return KITH_OK;
+    }
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         double *values = load(b, i, thread);
         if (b->tree->places) {
@@ -143,17 +173,36 @@ static kith_status choose_units(kin_tree_build *b)
     return KITH_OK;
 }
 
+/* A float times a power of two that is not below 1, and a float itself, loses nothing: what
+ * kin_tree_round gives, sooner. */
+static bool scales_alone(const kin_tree_build *b)
+{
+    return is_plain(b) && b->tree->scale >= 1.0 && b->tree->scale <= 0x1p127;
+}
+
+static double scale_row(const kin_tree_build *b, int64_t number, float *out)
+{
+    const float *row = plain_row(b, number);
+    const float scale = (float)b->tree->scale;
+    for (int32_t c = 0; c < b->tree->cols; c++) {
+        out[c] = row[c] * scale + 0.0F;
+    }
+    return b->tree->slack;
+}
+
 static kith_status round_rows(void *arg, int64_t task, int32_t thread)
 {
     kin_tree_build *b = arg;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->points);
+    const bool scales = scales_alone(b);
     double most = 0.0;
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
         float *row = b->rows + i * b->wide;
         for (int32_t c = b->tree->cols; c < b->wide; c++) {
             row[c] = 0.0F;
         }
-        const double lost = kin_tree_round(b->tree, load(b, i, thread), row);
+        const double lost =
+            scales ? scale_row(b, i, row) : kin_tree_round(b->tree, load(b, i, thread), row);
         b->lost[i] = kin_tree_lost_kept(lost);
         b->order[i] = (uint32_t)i;
         most = lost > most ? lost : most;
@@ -315,8 +364,16 @@ static void name_build(kin_layout *layout, void *job)
     b->plots = kin_layout_array(layout, kin_size_mul(threads, plot), sizeof *b->plots);
 }
 
-/* Of half a plot: 512 KiB, so that both halves stay within the second cache of most cores. */
+/* Of half a plot, at least: 512 KiB, so that both halves stay within the second cache of most
+ * cores. One holds a subtree that is dealt to a thread, too (has_enough_subtrees). */
 enum { PLOT_FLOATS = 1 << 17 };
+
+static int64_t plot_points_of(int64_t points, int32_t wide, int32_t threads)
+{
+    const int64_t subtree =
+        kin_ceil_div(points, (int64_t)SUBTREES_A_THREAD * threads) + 2 * KIN_TREE_LANES;
+    return kin_min_i64(points, kin_max_i64(PLOT_FLOATS / wide, subtree));
+}
 
 /* Sizes of a build, by its points and its tree's columns. */
 static void size_build(kin_tree_build *b, int32_t threads)
@@ -324,7 +381,7 @@ static void size_build(kin_tree_build *b, int32_t threads)
     const int32_t cols = b->tree->cols;
     b->threads = threads;
     b->wide = (int32_t)kin_round_up(cols, KIN_TREE_QUARTER);
-    b->plot_points = kin_min_i64(b->points, kin_max_i64(PLOT_FLOATS / b->wide, 1));
+    b->plot_points = plot_points_of(b->points, b->wide, threads);
     b->scratch_doubles = kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
 }
 

@@ -120,7 +120,8 @@ static kith_plan plan_of(const test_job *job)
     return plan;
 }
 
-static int run_setting(const test_setting *set, kith_ctx *cpu)
+/* What is wrong; *tried is raised where rows came ahead. */
+static int run_setting(const test_setting *set, kith_ctx *cpu, int *tried)
 {
     char text[320];
     test_setting_data data;
@@ -151,15 +152,16 @@ static int run_setting(const test_setting *set, kith_ctx *cpu)
                : 100.0 - 100.0 * (double)s[1].tally.waiting_ns / (double)s[1].tally.copying_ns);
     (void)fflush(stdout);
     const bool as_many = s[0].worked == s[1].worked && s[0].refused == s[1].refused;
-    const bool tried = s[0].tally.uploads == 0 && s[1].tally.uploads > 0;
+    const bool none = s[0].tally.uploads == 0;
     test_setting_free(&data);
-    if (s[0].wrong + s[1].wrong > 0 || !as_many || !tried) {
+    if (s[0].wrong + s[1].wrong > 0 || !as_many || !none) {
         printf("WRONG: %d and %d; worked %d and %d, refused %d and %d; uploads ahead %" PRId64
                " and %" PRId64 "\n",
                s[0].wrong, s[1].wrong, s[0].worked, s[1].worked, s[0].refused, s[1].refused,
                s[0].tally.uploads, s[1].tally.uploads);
     }
-    return s[0].wrong + s[1].wrong + (as_many && tried ? 0 : 1);
+    *tried += s[1].tally.uploads > 0;
+    return s[0].wrong + s[1].wrong + (as_many && none ? 0 : 1);
 }
 
 static void same_bytes(void **state)
@@ -167,11 +169,14 @@ static void same_bytes(void **state)
     (void)state;
     kith_ctx *cpu = test_cpu_ctx();
     int wrong = 0;
+    int tried = 0;
     for (int i = 0; i < SETTINGS; i++) {
-        wrong += run_setting(&settings[i], cpu);
+        wrong += run_setting(&settings[i], cpu, &tried);
     }
     kith_ctx_free(cpu);
     assert_int_equal(wrong, 0);
+    /* Of fewer rows, all of a job may fit into the least that it takes on a device. */
+    assert_true(tried >= (test_is_slow_build() ? SETTINGS / 2 : SETTINGS));
     printf("rows that come ahead, or not: the processor's bytes, the same jobs run\n");
 }
 
