@@ -25,8 +25,8 @@
 /* ---- Which way ------------------------------------------------------------------------------- */
 
 /* Multiplications below which canonical keys of all pairs take less time than a screen's launches;
- * the k up to which lists are made, of pipelines and of our own; and the queries a member of which fewer are done sooner
- * than the corpus is prepared. */
+ * the k up to which lists are made, of pipelines and of our own; and the queries a member of which
+ * fewer are done sooner than the corpus is prepared. */
 static const int64_t FEW_PRODUCTS = 1 << 22;
 enum { PIPELINE_K = 2048, MOST_K = 65536, LEAST_QUERIES = 1024 };
 

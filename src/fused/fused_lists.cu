@@ -167,8 +167,8 @@ int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *jo
     } else {
         const bool many = job->lists.capacity >= MANY_ENTRIES;
         const auto kernel = many ? tighten_long<MANY_THREADS> : tighten_long<KIN_LIST_THREADS>;
-        kernel<<<(unsigned)job->set.points, many ? MANY_THREADS : KIN_LIST_THREADS, 0,
-                 stream->stream>>>(*job);
+        const unsigned threads = many ? (unsigned)MANY_THREADS : (unsigned)KIN_LIST_THREADS;
+        kernel<<<(unsigned)job->set.points, threads, 0, stream->stream>>>(*job);
     }
     KIN_CUDA_TRY_LAUNCH();
     if (job->worst != NULL) {

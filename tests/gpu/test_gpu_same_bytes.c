@@ -160,7 +160,7 @@ static void long_k(void **state)
                 {SHAPE_COPIES, KITH_F64, KITH_SQEUCLIDEAN},
                 {SHAPE_GRID, KITH_U8, KITH_EUCLIDEAN},
                 {SHAPE_SPARSE, KITH_F32, KITH_COSINE}};
-    enum { ROWS = 5200, GRAPH = 3200, MANY = 50000, DIMS = 6, ASKED = 20, KS = 6 };
+    enum { ROWS = 5200, GRAPH = 3200, MANY = 50000, DIMS = 14, ASKED = 60, KS = 6 };
     static const int64_t all[KS] = {2049, 2100, 3072, 5000, ROWS - 1, ROWS};
     pair p = pair_make();
     for (size_t d = 0; d < sizeof data / sizeof *data; d++) {
@@ -543,16 +543,11 @@ static void real_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(every_k),
-        cmocka_unit_test(long_k),
-        cmocka_unit_test(types_and_options),
-        cmocka_unit_test(hard_data),
-        cmocka_unit_test(crowded_lists),
-        cmocka_unit_test(copies_and_ties),
-        cmocka_unit_test(queries_outside),
-        cmocka_unit_test(many_queries),
-        cmocka_unit_test(again_and_again),
+        cmocka_unit_test(sizes),           cmocka_unit_test(every_k),
+        cmocka_unit_test(long_k),          cmocka_unit_test(types_and_options),
+        cmocka_unit_test(hard_data),       cmocka_unit_test(crowded_lists),
+        cmocka_unit_test(copies_and_ties), cmocka_unit_test(queries_outside),
+        cmocka_unit_test(many_queries),    cmocka_unit_test(again_and_again),
         cmocka_unit_test(real_data),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);

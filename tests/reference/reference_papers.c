@@ -19,5 +19,5 @@ static void sample(const kin_papers_sample *job)
 
 REFERENCE_LAUNCH(sample, kin_papers_sample)
 
-const kin_papers_kernels reference_papers = {
-    .sample = sample_launch, .buffers = &reference_buffers};
+const kin_papers_kernels reference_papers = {.sample = sample_launch,
+                                             .buffers = &reference_buffers};
