@@ -146,51 +146,6 @@ static void every_k(void **state)
     pair_end(&p, "k from 1 to n - 1");
 }
 
-/* More neighbours than a block of threads sorts, so that a selection sorts them, of rows that are
- * equal, tie, or have no direction, too; many, so that a search has stages. */
-static void long_k(void **state)
-{
-    (void)state;
-    static const struct {
-        test_shape shape;
-        kith_dtype dtype;
-        kith_metric metric;
-    } data[] = {{SHAPE_GAUSS, KITH_F32, KITH_EUCLIDEAN},
-                {SHAPE_CLUSTERS, KITH_F16, KITH_INNER_PRODUCT},
-                {SHAPE_COPIES, KITH_F64, KITH_SQEUCLIDEAN},
-                {SHAPE_GRID, KITH_U8, KITH_EUCLIDEAN},
-                {SHAPE_SPARSE, KITH_F32, KITH_COSINE}};
-    enum { ROWS = 5200, GRAPH = 3200, MANY = 50000, DIMS = 14, ASKED = 60, KS = 6 };
-    static const int64_t all[KS] = {2049, 2100, 3072, 5000, ROWS - 1, ROWS};
-    pair p = pair_make();
-    for (size_t d = 0; d < sizeof data / sizeof *data; d++) {
-        const kith_metric metric = data[d].metric;
-        test_rows rows = made(data[d].dtype, MANY, DIMS, 0, data[d].shape, metric, 50);
-        test_rows queries = made(data[d].dtype, ASKED, DIMS, 0, data[d].shape, metric, 51);
-        kith_matrix points = rows.matrix;
-        test_job job = {
-            .name = "long", .call = TEST_SEARCH, .points = &points, .queries = &queries.matrix};
-        job.metric = metric;
-        job.k = 3100;
-        test_compare(p.cpu, p.gpu, &job, &p.tally);
-        points.rows = ROWS;
-        for (int i = 0; i < KS; i++) {
-            job.call = i % 2 == 0 ? TEST_PREPARED : TEST_SEARCH;
-            job.k = all[i];
-            test_compare(p.cpu, p.gpu, &job, &p.tally);
-        }
-        points.rows = GRAPH;
-        job.call = TEST_GRAPH;
-        job.queries = NULL;
-        for (job.k = d == 0 ? 2100 : GRAPH - 1; job.k < GRAPH && d < 3; job.k += GRAPH - 2101) {
-            test_compare(p.cpu, p.gpu, &job, &p.tally);
-        }
-        test_rows_free(&queries);
-        test_rows_free(&rows);
-    }
-    pair_end(&p, "k above what is sorted at once, up to n");
-}
-
 /* ---- Types, metrics, options ---------------------------------------------------------------- */
 
 typedef struct options {
@@ -543,11 +498,15 @@ static void real_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),           cmocka_unit_test(every_k),
-        cmocka_unit_test(long_k),          cmocka_unit_test(types_and_options),
-        cmocka_unit_test(hard_data),       cmocka_unit_test(crowded_lists),
-        cmocka_unit_test(copies_and_ties), cmocka_unit_test(queries_outside),
-        cmocka_unit_test(many_queries),    cmocka_unit_test(again_and_again),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(every_k),
+        cmocka_unit_test(types_and_options),
+        cmocka_unit_test(hard_data),
+        cmocka_unit_test(crowded_lists),
+        cmocka_unit_test(copies_and_ties),
+        cmocka_unit_test(queries_outside),
+        cmocka_unit_test(many_queries),
+        cmocka_unit_test(again_and_again),
         cmocka_unit_test(real_data),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
