@@ -6,6 +6,7 @@
 
   few       1, 10, 64 and 1,024 queries of an exact index of 1,000,000 x 128: from Python, from Python with
             wait=False (until the call returned, until its stream was done), and the call in C alone
+  long      4,000 queries of 1,000,000 x 3 and 128, k = 2,000, 2,100 and 10,000, all pairs, nothing kept
   many      1, 10 and 10,000 queries of an exact index of 10,000,000 x 96
   add       1 % more rows for an exact index of 1,000,000 x 128, beside making it anew
   tree      10,000,000 queries of a kept tree of 2,000,000 points in 4 and 10 columns, beside one call of kith.knn
@@ -161,6 +162,15 @@ def few(bench):
         index.wait()
 
 
+def long(bench):
+    for cols in 3, 128:
+        points, queries = mixture(1_000_000, cols, 4000)
+        for k in 2000, 2100, 10_000:
+            check(points, queries[:10], kith.knn(points, queries[:10], k, algorithm="brute"))
+            bench.measure(f"4000 in 1000000x{cols}, k = {k}", "all pairs",
+                          lambda: kith.knn(points, queries, k, algorithm="brute"))
+
+
 def many(bench):
     points, queries = mixture(10_000_000, 96, 10_000)
     with kith.Index(points, method="exact") as index:
@@ -257,7 +267,7 @@ def walks(bench):
     cagra(bench, points, queries, limit, work)
 
 
-WORKS = {"few": few, "many": many, "add": add, "tree": tree, "radius": radius, "uniform3": uniform3, "walks": walks}
+WORKS = {"few": few, "long": long, "many": many, "add": add, "tree": tree, "radius": radius, "uniform3": uniform3, "walks": walks}
 
 
 def main():

@@ -113,6 +113,10 @@ void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uin
  * candidates. Waits. */
 kith_status kin_fused_answers_take(kin_fused_answers *a, const kin_fused_work *work,
                                    const kin_fused_rows *rows, const kin_fused_rows *cols);
+/* What it takes of device memory beside the pairs where k is above KIN_FUSED_SORTED_K, of so many
+ * rows and columns in so much room, at most; else nothing. */
+uint64_t kin_fused_long_bytes(const kin_gpu *gpu, int64_t rows, int64_t cols, int64_t k,
+                              uint64_t room);
 /* Where kernels write `rows` rows of ids (device): without pairs, counts and their k. */
 kin_fused_write kin_fused_answers_job(const kin_fused_answers *a, const uint32_t *ids,
                                       int64_t rows);

@@ -14,7 +14,10 @@
  * falling order all of them, which costs a sort for every 2,048 keys (some microseconds a block).
  * The first sort comes as soon as k candidates are there, so that the rest meets a k-th.
  *
- * Few rows get blocks of 1,024 threads, many rows of 256, eight of which share a processor. */
+ * Few rows get blocks of 1,024 threads, many rows of 256, eight of which share a processor.
+ *
+ * Where a selection has found them in its place, keys and ids are joined: 12 bytes read and 16
+ * written a pair. */
 #include "fused/fused_kernels.h"
 #include "fused/fused_sort.cuh"
 #include "gpu/gpu_stream.cuh"
@@ -25,7 +28,9 @@ enum {
     FEW_STEPS = 2,
     MANY_THREADS = 256,
     MANY_STEPS = 4,
-    MOST_ROOM = 2 * KIN_FUSED_PASS_K /* places of a buffer, whatever k is */
+    MOST_ROOM = 2 * KIN_FUSED_PASS_K, /* places of a buffer, whatever k is */
+    JOINERS = 256,
+    JOINING_A_PROCESSOR = 32
 };
 static_assert((MOST_ROOM & (MOST_ROOM - 1)) == 0 &&
                   KIN_FUSED_PASS_K + FEW_THREADS * FEW_STEPS <= MOST_ROOM &&
@@ -151,6 +156,25 @@ static int best_launch(cudaStream_t stream, const kin_fused_best *job, int32_t t
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       MOST_ROOM * BYTES_A_PLACE));
     best_kernel<STEPS><<<(unsigned)job->rows, (unsigned)threads, bytes, stream>>>(*job, room);
+    return kin_gpu_launched();
+}
+
+static __global__ void __launch_bounds__(JOINERS) join_kernel(const kin_fused_join job)
+{
+    const int64_t step = (int64_t)gridDim.x * JOINERS;
+    for (int64_t i = (int64_t)blockIdx.x * JOINERS + threadIdx.x; i < job.count; i += step) {
+        job.pairs[i] = kin_fused_pair{job.keys[i], job.ids[i], 0};
+    }
+}
+
+int kin_fused_launch_join(kin_gpu_stream *stream, const kin_fused_join *job)
+{
+    const int64_t most = (int64_t)stream->processors * JOINING_A_PROCESSOR;
+    const int64_t wished = (job->count + JOINERS - 1) / JOINERS;
+    if (job->count == 0) {
+        return 0;
+    }
+    join_kernel<<<(unsigned)(wished < most ? wished : most), JOINERS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
 

@@ -6,6 +6,10 @@
  * within the bounds' slack than a list holds (ties, clusters finer than the cheap type): canonical
  * keys of all its pairs decide.
  *
+ * More neighbours than a block of threads sorts (KIN_FUSED_SORTED_K): the keys of some rows' lists
+ * stand in a matrix, behind the last of a row what comes after all, and a selection gives the first
+ * k of each row, sorted. As many rows at a time as keep that within LONG_BYTES.
+ *
  * Memory. As many rows at a time as keep their lists within LIST_BYTES. In a scope of nothing
  * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix:
  * 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids; before that, 64 KiB of positions,
@@ -22,7 +26,125 @@
 
 static const uint64_t LIST_BYTES = 1u << 30;
 static const uint64_t LEAST_PAIRS = 1u << 16;
-enum { ROOM_A_NEIGHBOUR = 32, ROOM = 4096, SOLVED_AT_ONCE = 4096 };
+static const uint64_t LONG_BYTES = 1u << 30;
+enum { ROOM_A_NEIGHBOUR = 32, ROOM = 4096, SOLVED_AT_ONCE = 4096, LONG_SHARE = 16 };
+
+/* ---- Long lists ------------------------------------------------------------------------------ */
+
+typedef struct long_lists {
+    int64_t rows; /* at a time */
+    int64_t k;
+    kin_fused_unsorted all;
+    double *keys; /* of the first k */
+    uint32_t *ids;
+} long_lists;
+
+static void name_long(kin_layout *layout, void *job)
+{
+    long_lists *l = job;
+    const uint64_t entries = kin_size_mul((uint64_t)l->rows, (uint64_t)l->all.pitch);
+    const uint64_t first = kin_size_mul((uint64_t)l->rows, (uint64_t)l->k);
+    l->all.keys = kin_layout_array(layout, entries, sizeof *l->all.keys);
+    l->all.ids = kin_layout_array(layout, entries, sizeof *l->all.ids);
+    l->keys = kin_layout_array(layout, first, sizeof *l->keys);
+    l->ids = kin_layout_array(layout, first, sizeof *l->ids);
+}
+
+static kin_select_job selection_of(const long_lists *l, int64_t rows)
+{
+    return (kin_select_job){.values = (const char *)l->all.keys,
+                            .ids = (const char *)l->all.ids,
+                            .stride_bytes = l->all.pitch * (int64_t)sizeof *l->all.keys,
+                            .ids_stride_bytes = l->all.pitch * (int64_t)sizeof *l->all.ids,
+                            .rows = rows,
+                            .cols = l->all.pitch,
+                            .k = l->k,
+                            .dtype = KIN_SELECT_F64,
+                            .sorted = true,
+                            .out_values = l->keys,
+                            .out_ids = l->ids};
+}
+
+static uint64_t long_bytes(const kin_gpu *gpu, const long_lists *of)
+{
+    long_lists l = *of;
+    const kin_select_job selection = selection_of(of, of->rows);
+    return kin_size_add(kin_gpu_layout_bytes(name_long, &l),
+                        kin_select_device_scratch(gpu, &selection));
+}
+
+static uint64_t long_budget(uint64_t room)
+{
+    return room / LONG_SHARE < LONG_BYTES ? room / LONG_SHARE : LONG_BYTES;
+}
+
+uint64_t kin_fused_long_bytes(const kin_gpu *gpu, int64_t rows, int64_t cols, int64_t k,
+                              uint64_t room)
+{
+    long_lists l = {.rows = rows, .k = k, .all.pitch = kin_max_i64(cols, k)};
+    const uint64_t budget = long_budget(room);
+    if (k <= KIN_FUSED_SORTED_K) {
+        return 0;
+    }
+    const uint64_t whole = long_bytes(gpu, &l);
+    l.rows = 1;
+    const uint64_t least = long_bytes(gpu, &l);
+    return whole <= budget ? whole : least > budget ? least : budget;
+}
+
+/* As many entries as the longest of the lists has, at least k. */
+static kith_status find_pitch(const kin_fused_device *on, const kin_fused_rescore *job,
+                              long_lists *l)
+{
+    const uint64_t rows = (uint64_t)job->rows;
+    int32_t *counts = NULL;
+    int32_t longest = job->lists.k;
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, counts, rows, "lengths of lists");
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, counts, job->lists.counts + job->row0,
+                             rows * sizeof *counts));
+    for (uint64_t i = 0; i < rows; i++) {
+        longest = counts[i] > longest ? counts[i] : longest;
+    }
+    l->all.pitch = kin_min_i64(longest, kin_max_i64(job->lists.capacity, job->lists.k));
+    return KITH_OK;
+}
+
+/* Rows at .. at + count of a job. */
+static kith_status select_some(const kin_fused_device *on, const kin_fused_rescore *job,
+                               const long_lists *l, int64_t at, int64_t count)
+{
+    const kin_select_job selection = selection_of(l, count);
+    const kin_fused_join join = {
+        .keys = l->keys, .ids = l->ids, .count = count * l->k, .pairs = job->pairs + at * l->k};
+    kin_fused_rescore part = *job;
+    part.row0 += at;
+    part.rows = count;
+    part.count += at;
+    part.all = l->all;
+    KIN_TRY(kin_fused_launched(on, on->kernels->rescore(on->stream, &part),
+                               "computing canonical distances"));
+    KIN_TRY(kin_select_device(on->ctx, on->gpu, &selection, true));
+    return kin_fused_launched(on, on->kernels->join(on->stream, &join), "joining keys and ids");
+}
+
+static kith_status rescore_long(const kin_fused_device *on, const kin_fused_rescore *job)
+{
+    long_lists l = {.rows = job->rows, .k = job->lists.k};
+    const uint64_t budget = long_budget(kin_gpu_scope(on->gpu));
+    void *block = NULL;
+    KIN_TRY(find_pitch(on, job, &l));
+    while (l.rows > 1 && long_bytes(on->gpu, &l) > budget) {
+        l.rows = kin_ceil_div(l.rows, 2);
+    }
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_long, &l, "keys of long lists", &block));
+    kith_status status = KITH_OK;
+    for (int64_t at = 0; at < job->rows && status == KITH_OK; at += l.rows) {
+        status = select_some(on, job, &l, at, kin_min_i64(l.rows, job->rows - at));
+    }
+    kin_gpu_free(on->gpu, block);
+    return status;
+}
 
 /* ---- Complete lists -------------------------------------------------------------------------- */
 
@@ -43,8 +165,10 @@ static kith_status rescore(const kin_fused_delivery *d, const kin_fused_work *wo
                                    .pairs = d->pairs,
                                    .count = d->counts,
                                    .keys = &work->counters->keys};
-    return kin_fused_launched(on, on->kernels->rescore(on->stream, &job),
-                              "computing canonical distances");
+    return job.lists.k > KIN_FUSED_SORTED_K
+               ? rescore_long(on, &job)
+               : kin_fused_launched(on, on->kernels->rescore(on->stream, &job),
+                                    "computing canonical distances");
 }
 
 /* To the answers: complete lists, or those that are not in lost[] (by position). */

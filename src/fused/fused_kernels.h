@@ -541,8 +541,17 @@ typedef struct kin_fused_write {
  * as a candidate comes last, with a key of infinity. Rows that lost candidates are written like any
  * other; the caller runs them again.
  *
+ * More than a block of threads sorts: `all` has the keys of all entries, in any order, and count
+ * says how many of a row are of its first k.
+ *
  * With spans there are no lists: position p has the candidates listed[] of spans[owners[p]], of
  * lists only k is read, and capacity, the most that a span has. */
+enum { KIN_FUSED_SORTED_K = 3072 };
+typedef struct kin_fused_unsorted {
+    double *keys;  /* rows x pitch; behind the last of a row +inf */
+    uint32_t *ids; /* the same; KITH_ID_NONE */
+    int64_t pitch; /* at least the entries of any row */
+} kin_fused_unsorted;
 typedef struct kin_fused_rescore {
     kin_fused_set set;
     kin_fused_set cols_set;
@@ -555,6 +564,7 @@ typedef struct kin_fused_rescore {
     int64_t row0;
     int64_t rows;
     kin_fused_pair *pairs;
+    kin_fused_unsorted all; /* in place of pairs; keys NULL: k is at most KIN_FUSED_SORTED_K */
     int32_t *count;
     uint64_t *keys;          /* one number, added to: keys computed; or NULL */
     kin_fused_write answers; /* of these pairs, by the same launch; its rows are 0: none */
@@ -615,6 +625,14 @@ typedef struct kin_fused_best {
     int32_t *count;
 } kin_fused_best;
 enum { KIN_FUSED_PASS_K = 2048 };
+
+/* pairs[i] = (keys[i], ids[i]), which selection gives apart. */
+typedef struct kin_fused_join {
+    const double *keys;
+    const uint32_t *ids;
+    int64_t count;
+    kin_fused_pair *pairs;
+} kin_fused_join;
 
 /* ---- Radius search (fused_hits.cu) ----------------------------------------------------------- */
 
@@ -693,6 +711,7 @@ typedef struct kin_fused_within {
     X(write)                  \
     X(keys)                   \
     X(best)                   \
+    X(join)                   \
     X(hits)                   \
     X(within)
 

@@ -25,17 +25,18 @@
 /* ---- Which way ------------------------------------------------------------------------------- */
 
 /* Multiplications below which canonical keys of all pairs take less time than a screen's launches;
- * the k up to which lists are made for; and the queries a member of which fewer are done sooner
- * than the corpus is prepared. */
+ * the k up to which lists are made, of pipelines and of our own; and the queries a member of which
+ * fewer are done sooner than the corpus is prepared. */
 static const int64_t FEW_PRODUCTS = 1 << 22;
-enum { MOST_K = 2048, LEAST_QUERIES = 1024 };
+enum { PIPELINE_K = 2048, MOST_K = 65536, LEAST_QUERIES = 1024 };
 
 bool kin_fused_screens(const kin_request *request, int64_t corpus_rows, int64_t query_rows)
 {
     const uint64_t products =
         kin_size_mul(kin_size_mul((uint64_t)corpus_rows, (uint64_t)query_rows),
                      (uint64_t)request->distance.cols);
-    return kin_exact_screens(&request->distance) && request->k <= MOST_K &&
+    return kin_exact_screens(&request->distance) &&
+           request->k <= (request->pipeline != NULL ? PIPELINE_K : MOST_K) &&
            (products > (uint64_t)FEW_PRODUCTS || request->pipeline != NULL);
 }
 
@@ -66,9 +67,10 @@ static kin_fused_prepared_need corpus_need(const kin_fused_chunked *c, int64_t r
 static uint64_t screen_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
 {
     const int64_t k = m->request->k + 1;
-    return m->queries == NULL && (m->request->flags & KITH_NO_SYMMETRY) == 0
-               ? kin_fused_graph_bytes(m->gpu, count, k, room)
-               : kin_fused_work_bytes(count, m->corpus_rows, k, room);
+    const uint64_t work = m->queries == NULL && (m->request->flags & KITH_NO_SYMMETRY) == 0
+                              ? kin_fused_graph_bytes(m->gpu, count, k, room)
+                              : kin_fused_work_bytes(count, m->corpus_rows, k, room);
+    return kin_size_add(work, kin_fused_long_bytes(m->gpu, count, m->corpus_rows, k, room));
 }
 
 /* What is held beside corpus and queries: work and answers. Keys of all pairs adapt to the room,

@@ -18,7 +18,11 @@
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
-enum { FEW_ENTRIES = 4 }; /* a lane; MOST_ENTRIES at most */
+enum {
+    FEW_ENTRIES = 4, /* a lane; MOST_ENTRIES at most */
+    MANY_ENTRIES = 16384,
+    MANY_THREADS = 1024 /* of a list that has them */
+};
 
 /* ---- Short lists: a warp each ---------------------------------------------------------------- */
 
@@ -75,7 +79,8 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 /* ---- Longer lists: a block each -------------------------------------------------------------- */
 
-static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+template <int THREADS>
+static __global__ void __launch_bounds__(THREADS)
     tighten_long(const __grid_constant__ kin_fused_tighten job)
 {
     __shared__ list_shared shared;
@@ -160,7 +165,10 @@ int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *jo
                                                                     : tighten_short<MOST_ENTRIES>;
         kernel<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
-        tighten_long<<<(unsigned)job->set.points, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        const bool many = job->lists.capacity >= MANY_ENTRIES;
+        const auto kernel = many ? tighten_long<MANY_THREADS> : tighten_long<KIN_LIST_THREADS>;
+        const unsigned threads = many ? (unsigned)MANY_THREADS : (unsigned)KIN_LIST_THREADS;
+        kernel<<<(unsigned)job->set.points, threads, 0, stream->stream>>>(*job);
     }
     KIN_CUDA_TRY_LAUNCH();
     if (job->worst != NULL) {

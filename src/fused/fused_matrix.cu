@@ -27,7 +27,8 @@ enum {
     GROUPS_A_NEIGHBOUR = 4,
     WARP_MOST_K = 64, /* 8 groups a lane */
     BLOCK_GROUPS =
-        8448, /* of 33 KiB, for k up to 2,112; beyond, groups are fewer than 4 for each */
+        8448, /* of 33 KiB, for k up to 2,112; beyond, groups are fewer than 4 for each, */
+    LEAST_A_NEIGHBOUR = 2, /* and below so many a row is read several times instead */
     FEW_ROWS = 1024,
     CHUNK_TILES = 8,
     COLLECTORS = 1024, /* threads of a row, where rows are few */
@@ -208,7 +209,11 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     const int64_t row = blockIdx.x;
     kth_row from = words_of_row(job, row);
     from.count = min(from.count, own_columns(job, job.set, job.row0 + row));
-    const uint32_t order = kth_of_groups(from, job.lists.k, least, &shared);
+    const bool grouped = job.lists.k <= BLOCK_GROUPS / LEAST_A_NEIGHBOUR;
+    const uint32_t *words = from.words;
+    const auto read = [words](int64_t i) { return __ldg(words + i); };
+    const uint32_t order = grouped ? kth_of_groups(from, job.lists.k, least, &shared)
+                                   : block_kth(read, from.count, job.lists.k, &shared);
     if (threadIdx.x == 0) {
         lower_reach(job, job.row0 + row, order);
     }

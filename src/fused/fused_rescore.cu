@@ -12,7 +12,8 @@
  *
  * Lists that are longer than the block's shared memory come in turns: the k best so far stay, new
  * ones fill the rest. For integer bounds the key is the cost (products: half of it, numerics.md),
- * and nothing is read.
+ * and nothing is read. Where k is more than a block sorts, keys go out as they are, a row beside
+ * the other, to be selected from (fused_finish.c).
  *
  * Cost. Memory: a row of the corpus a candidate. 1,000,000 rows of 128 float32 with 25 candidates
  * each are 12.8 GB, less what the L2 holds of near rows: about 4 ms on an H200; its 6.4e9 double
@@ -33,8 +34,8 @@
  *
  * Long because all of it shares keys, buffers and the writing of rows.
  *
- * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
- * than 100 KB). */
+ * Limits. k of what is sorted here: KIN_FUSED_SORTED_K. A block's shared memory has 8,192 places,
+ * 4,096 where it may have less than 100 KB, of which a turn fills those behind the k best. */
 #include "fused/fused_cost.cuh"
 #include "fused/fused_row.cuh"
 #include "fused/fused_sort.cuh"
@@ -268,15 +269,42 @@ static __device__ __forceinline__ void write_row(const kin_fused_write &job, int
 /* ---- Keys, and what they are for --------------------------------------------------------------
  */
 
-/* Of `count` candidates, words or (NULL) a span, in turns: how many of the least are then sorted at
- * the front of the crew's buffer behind `query`; of a warp's, which has room for all, all of them
- * in any order. */
+/* Who a crew works for. */
+typedef struct asker {
+    int64_t i;   /* of the job */
+    int64_t row; /* of its matrix */
+    const uint64_t *words;
+    kin_fused_span span; /* of words count alone, which are NULL where it has all */
+} asker;
+
+/* Candidates used .. used + added of a row, whose keys are complete. The whole block calls it. */
+static __device__ void hand_over(const kin_fused_unsorted &all, int64_t at, int32_t added,
+                                 const double *keys, const uint32_t *ids)
+{
+    for (int32_t j = (int32_t)threadIdx.x; j < added; j += BLOCK) {
+        all.keys[at + j] = keys[j];
+        all.ids[at + j] = ids[j];
+    }
+    __syncthreads(); /* the buffer is free again */
+}
+
+static __device__ void pad(const kin_fused_unsorted &all, int64_t i, int32_t count)
+{
+    for (int64_t j = count + (int64_t)threadIdx.x; j < all.pitch; j += BLOCK) {
+        all.keys[i * all.pitch + j] = (double)INFINITY;
+        all.ids[i * all.pitch + j] = KITH_ID_NONE;
+    }
+}
+
+/* All candidates in turns: how many of the least are then sorted at the front of the crew's buffer
+ * behind `query`; of a warp's, which has room for all, all of them in any order. Where they go out
+ * unsorted: 0. */
 template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static __device__ __forceinline__ int32_t find_best(const kin_fused_rescore &job, const shape &s,
-                                                    int64_t row, const uint64_t *words,
-                                                    const kin_fused_span &span, double *query)
+                                                    const asker &a, double *query)
 {
-    const int32_t count = (int32_t)span.count; /* of words, too */
+    const uint64_t *words = a.words;
+    const int32_t count = (int32_t)a.span.count;
     const int32_t thread = (int32_t)threadIdx.x % s.crew;
     double *keys = query + s.chunk;
     uint32_t *ids = (uint32_t *)(keys + s.places);
@@ -288,12 +316,17 @@ static __device__ __forceinline__ int32_t find_best(const kin_fused_rescore &job
                 keys[kept + j] = key_of_word(words[used + j], job.set_rows.metric);
             }
             ids[kept + j] = words != NULL ? job.cols_set.ids[(uint32_t)words[used + j]]
-                                          : id_of_span(job, span, (uint32_t)(used + j));
+                                          : id_of_span(job, a.span, (uint32_t)(used + j));
         }
         crew_sync(s.crew); /* row and ids are known */
         if constexpr (STEP != COSTS) {
-            keys_of<STEP, DTYPE, TRANSFORMS>(job, s, row, query, {ids, keys, kept, kept + added});
+            keys_of<STEP, DTYPE, TRANSFORMS>(job, s, a.row, query, {ids, keys, kept, kept + added});
             crew_sync(s.crew); /* keys are complete */
+        }
+        if (job.all.keys != NULL) {
+            hand_over(job.all, a.i * job.all.pitch + used, added, keys, ids);
+            used += added;
+            continue;
         }
         used += added;
         kept += added;
@@ -301,6 +334,9 @@ static __device__ __forceinline__ int32_t find_best(const kin_fused_rescore &job
             kin_sort_block(keys, ids, kept);
             kept = min(kept, job.lists.k);
         }
+    }
+    if (job.all.keys != NULL) {
+        pad(job.all, a.i, count);
     }
     return kept;
 }
@@ -347,23 +383,21 @@ static __global__ void __launch_bounds__(BLOCK, 2)
             if (thread == 0) {
                 job.count[i] = 0;
             }
-            continue; /* with its whole crew */
+            continue; /* with its whole crew; what is selected from has no such rows */
         }
-        const bool screened = job.spans == NULL;
-        const uint64_t *words = job.lists.words + position * job.lists.capacity;
-        kin_fused_span span = {};
-        if (screened) {
-            span.count = (uint32_t)min(job.lists.counts[position], job.lists.capacity);
+        asker a = {i, row, NULL, {}};
+        if (job.spans == NULL) {
+            a.words = job.lists.words + position * job.lists.capacity;
+            a.span.count = (uint32_t)min(job.lists.counts[position], job.lists.capacity);
         } else {
-            span = job.spans[job.owners[position]];
+            a.span = job.spans[job.owners[position]];
         }
         kin_fused_pair *pairs = job.pairs + i * k;
         crew_sync(s.crew); /* the row before is written */
         if (STEP != COSTS && job.set_rows.cols <= s.chunk) {
             stage_row<TRANSFORMS>(job.set_rows, row, 0, job.set_rows.cols, s.crew, query);
         }
-        const int32_t kept =
-            find_best<STEP, DTYPE, TRANSFORMS>(job, s, row, screened ? words : NULL, span, query);
+        const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(job, s, a, query);
         if (s.crew == WARP) {
             write_ranked(keys, ids, kept, k, pairs);
         } else {
@@ -372,8 +406,8 @@ static __global__ void __launch_bounds__(BLOCK, 2)
             }
         }
         if (thread == 0) {
-            job.count[i] = min(kept, k);
-            computed += STEP == COSTS ? 0 : (uint64_t)span.count;
+            job.count[i] = min(job.all.keys != NULL ? (int32_t)a.span.count : kept, k);
+            computed += STEP == COSTS ? 0 : (uint64_t)a.span.count;
         }
         if (job.answers.rows > 0) {
             crew_sync(s.crew); /* the pairs are written */
@@ -396,7 +430,7 @@ template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static int rescore_launch(kin_gpu_stream *stream, const kin_fused_rescore *job)
 {
     const shape s = shape_of(stream, job, STEP == COSTS, crew_of(job));
-    if (s.places <= job->lists.k && s.places < job->lists.capacity) {
+    if (job->all.keys == NULL && s.places <= job->lists.k && s.places < job->lists.capacity) {
         return (int)cudaErrorInvalidValue;
     }
     const int32_t crews = s.crew == WARP ? CREWS : 1;
@@ -518,11 +552,11 @@ static __global__ void __launch_bounds__(BLOCK, 2)
     const int64_t row = (int64_t)done.set.ids[i];
     const int64_t first = job.points * slice / job.slices;
     const int32_t count = (int32_t)(job.points * (slice + 1) / job.slices - first);
-    const kin_fused_span span = {(uint32_t)first, (uint32_t)count, (uint32_t)count, 0};
+    const asker a = {i, row, NULL, {(uint32_t)first, (uint32_t)count, (uint32_t)count, 0}};
     if (done.set_rows.cols <= s.chunk) {
         stage_row<TRANSFORMS>(done.set_rows, row, 0, done.set_rows.cols, BLOCK, query);
     }
-    const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(done, s, row, NULL, span, query);
+    const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(done, s, a, query);
     double *keys = query + s.chunk;
     const uint32_t *ids = (const uint32_t *)(keys + s.places);
     kin_fused_pair *part = job.parts + (i * job.slices + slice) * k;

@@ -70,14 +70,6 @@ typedef struct kin_papers_sample {
     int64_t columns;
 } kin_papers_sample;
 
-/* pairs[i] = (keys[i], ids[i]) */
-typedef struct kin_papers_join {
-    const double *keys;
-    const uint32_t *ids;
-    int64_t count;
-    kin_fused_pair *pairs;
-} kin_papers_join;
-
 /* ---- BUFFER_TREE ----------------------------------------------------------------------------- */
 
 /* A query of a chunk on its way: 32 bytes, a sector. `keep` and what follows: tree_list.cuh. */
@@ -170,7 +162,6 @@ typedef struct kin_papers_buffer_kernels {
 
 typedef struct kin_papers_kernels {
     int (*sample)(kin_gpu_stream *stream, const kin_papers_sample *job);
-    int (*join)(kin_gpu_stream *stream, const kin_papers_join *job);
     const kin_papers_buffer_kernels *buffers;
 } kin_papers_kernels;
 

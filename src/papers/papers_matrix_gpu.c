@@ -389,11 +389,10 @@ kith_status kin_papers_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking
                                 .sorted = true,
                                 .out_values = p->values,
                                 .out_ids = p->ids};
-    const kin_papers_join join = {
+    const kin_fused_join join = {
         .keys = p->values, .ids = p->ids, .count = p->rows * p->k, .pairs = p->pairs};
     KIN_TRY(select_timed(&on, &job));
-    return kin_gpu_check(ctx, gpu, gpu->module->papers->join(on.stream, &join),
-                         "joining keys and ids");
+    return kin_fused_launched(&on, on.kernels->join(on.stream, &join), "joining keys and ids");
 }
 
 const kin_fused_pipeline kin_papers_matrix = {

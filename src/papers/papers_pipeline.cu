@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the pipelines need beside the launches that others have, too: a sample of the columns of a
- * cost matrix, and keys and ids, which selection gives apart, as pairs.
+ * cost matrix.
  *
- * Cost. Both are bound by memory: a sample reads a sector of 32 bytes a column unless it is dense,
- * a pair is 12 bytes read and 16 written.
+ * Cost. Bound by memory: it reads a sector of 32 bytes a column unless it is dense.
  */
 #include "gpu/gpu_stream.cuh"
 #include "papers/papers_kernels.h"
@@ -22,14 +21,6 @@ static __global__ void __launch_bounds__(THREADS) sample_kernel(const kin_papers
         const int64_t row = i / job.columns;
         const int64_t column = i % job.columns * job.count / job.columns;
         sample[i] = __ldcs(matrix + row * job.pitch + column);
-    }
-}
-
-static __global__ void __launch_bounds__(THREADS) join_kernel(const kin_papers_join job)
-{
-    const int64_t step = (int64_t)gridDim.x * THREADS;
-    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < job.count; i += step) {
-        job.pairs[i] = kin_fused_pair{job.keys[i], job.ids[i], 0};
     }
 }
 
@@ -54,15 +45,6 @@ static int sample(kin_gpu_stream *stream, const kin_papers_sample *job)
     return kin_gpu_launched();
 }
 
-static int join(kin_gpu_stream *stream, const kin_papers_join *job)
-{
-    if (job->count == 0) {
-        return 0;
-    }
-    join_kernel<<<blocks_of(stream, job->count), THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
-}
-
 extern "C" const kin_papers_buffer_kernels kin_papers_buffer_table; /* papers_buffer_tree.cu */
 extern "C" const kin_papers_kernels kin_papers_table;
-const kin_papers_kernels kin_papers_table = {sample, join, &kin_papers_buffer_table};
+const kin_papers_kernels kin_papers_table = {sample, &kin_papers_buffer_table};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ends of ranges: what is refused is refused in the processor's words; with KITH_LONG set, rows x
- * columns and rows x k beyond 2^32 (some minutes, 60 GB of host memory). */
+ * Ends of ranges: what is refused is refused in the processor's words; thousands of neighbours, up
+ * to all rows; with KITH_LONG set, rows x columns and rows x k beyond 2^32 (some minutes, 60 GB of
+ * host memory). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -191,6 +192,60 @@ static void radius_and_custom(void **state)
     kith_ctx_free(cpu);
 }
 
+/* ---- Many neighbours ------------------------------------------------------------------------- */
+
+/* More neighbours than a block of threads sorts, so that a selection sorts them, of rows that are
+ * equal, tie, or have no direction, too; many, so that a search has stages. */
+static void long_k(void **state)
+{
+    (void)state;
+    static const struct {
+        test_shape shape;
+        kith_dtype dtype;
+        kith_metric metric;
+    } data[] = {{SHAPE_GAUSS, KITH_F32, KITH_EUCLIDEAN},
+                {SHAPE_CLUSTERS, KITH_F16, KITH_INNER_PRODUCT},
+                {SHAPE_COPIES, KITH_F64, KITH_SQEUCLIDEAN},
+                {SHAPE_GRID, KITH_U8, KITH_EUCLIDEAN},
+                {SHAPE_SPARSE, KITH_F32, KITH_COSINE}};
+    enum { ROWS = 5200, GRAPH = 3200, MANY = 50000, DIMS = 14, ASKED = 60, KS = 6 };
+    static const int64_t all[KS] = {2049, 2100, 3072, 5000, ROWS - 1, ROWS};
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_ctx *gpu = test_gpu_ctx(0, 0);
+    test_tally tally = {0};
+    for (size_t d = 0; d < sizeof data / sizeof *data; d++) {
+        const kith_metric metric = data[d].metric;
+        test_rows rows = test_rows_make(data[d].dtype, MANY, DIMS, 0);
+        test_rows queries = test_rows_make(data[d].dtype, ASKED, DIMS, 0);
+        uint64_t seed = 50;
+        test_shape_fill(&rows, data[d].shape, false, &seed);
+        test_shape_fill(&queries, data[d].shape, false, &seed);
+        kith_matrix points = rows.matrix;
+        test_job job = {
+            .name = "long", .call = TEST_SEARCH, .points = &points, .queries = &queries.matrix};
+        job.metric = metric;
+        job.k = 3100;
+        test_compare(cpu, gpu, &job, &tally);
+        points.rows = ROWS;
+        for (int i = 0; i < KS; i++) {
+            job.call = i % 2 == 0 ? TEST_PREPARED : TEST_SEARCH;
+            job.k = all[i];
+            test_compare(cpu, gpu, &job, &tally);
+        }
+        points.rows = GRAPH;
+        job.call = TEST_GRAPH;
+        job.queries = NULL;
+        for (job.k = d == 0 ? 2100 : GRAPH - 1; job.k < GRAPH && d < 3; job.k += GRAPH - 2101) {
+            test_compare(cpu, gpu, &job, &tally);
+        }
+        test_rows_free(&queries);
+        test_rows_free(&rows);
+    }
+    kith_ctx_free(cpu);
+    kith_ctx_free(gpu);
+    test_tally_end(&tally, "k above what is sorted at once, up to n");
+}
+
 /* ---- Beyond 2^32 ---------------------------------------------------------------------------- */
 
 static uint8_t *take_large(int64_t bytes)
@@ -312,9 +367,8 @@ static void beyond_32_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_values),
-        cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(radius_and_custom),
+        cmocka_unit_test(bad_values),        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(radius_and_custom), cmocka_unit_test(long_k),
         cmocka_unit_test(beyond_32_bits),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);

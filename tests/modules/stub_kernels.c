@@ -239,7 +239,9 @@ static int rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
 {
     (void)stream;
     for (int64_t row = 0; row < job->rows; row++) {
-        write_pairs(job->pairs + row * job->lists.k, job->lists.k, 0);
+        if (job->all.keys == NULL) {
+            write_pairs(job->pairs + row * job->lists.k, job->lists.k, 0);
+        }
         job->count[row] = job->lists.k;
     }
     return 0;
@@ -306,7 +308,7 @@ static int sample(kin_gpu_stream *stream, const kin_papers_sample *job)
     return 0;
 }
 
-static int join(kin_gpu_stream *stream, const kin_papers_join *job)
+static int join(kin_gpu_stream *stream, const kin_fused_join *job)
 {
     (void)stream;
     for (int64_t i = 0; i < job->count; i++) {
@@ -367,7 +369,8 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .write = write_rows,
                                         .keys = keys,
                                         .best = best,
+                                        .join = join,
                                         .hits = hits,
                                         .within = within};
 
-const kin_papers_kernels stub_papers = {.sample = sample, .join = join, .buffers = &stub_buffers};
+const kin_papers_kernels stub_papers = {.sample = sample, .buffers = &stub_buffers};

@@ -186,6 +186,22 @@ static int32_t find_list(const candidates *c, const kin_fused_rescore *job, int6
     return count;
 }
 
+static void sort_pairs(const candidates *c, int32_t count)
+{
+    for (int32_t j = 0; j < count; j++) {
+        c->pairs[j] = (kin_pair){c->keys[j], c->ids[j], 0};
+    }
+    kin_select_sort_pairs(c->pairs, count);
+}
+
+static void hand_over(const kin_fused_unsorted *all, int64_t i, const candidates *c, int32_t count)
+{
+    for (int64_t j = 0; j < all->pitch; j++) {
+        all->keys[i * all->pitch + j] = j < count ? c->keys[j] : INFINITY;
+        all->ids[i * all->pitch + j] = j < count ? c->ids[j] : KITH_ID_NONE;
+    }
+}
+
 static void fused_rescore(const kin_fused_rescore *job)
 {
     const kin_fused_lists *lists = &job->lists;
@@ -195,12 +211,13 @@ static void fused_rescore(const kin_fused_rescore *job)
         const int32_t count = job->set.ids[position] == KITH_ID_NONE ? 0
                               : job->spans != NULL                   ? find_span(&c, job, position)
                                                                      : find_list(&c, job, position);
-        for (int32_t j = 0; j < count; j++) {
-            c.pairs[j] = (kin_pair){c.keys[j], c.ids[j], 0};
-        }
-        kin_select_sort_pairs(c.pairs, count);
         job->count[i] = count < lists->k ? count : lists->k;
-        for (int32_t j = 0; j < job->count[i]; j++) {
+        if (job->all.keys != NULL) {
+            hand_over(&job->all, i, &c, count);
+        } else {
+            sort_pairs(&c, count);
+        }
+        for (int32_t j = 0; job->all.keys == NULL && j < job->count[i]; j++) {
             job->pairs[i * lists->k + j] = (kin_fused_pair){c.pairs[j].key, c.pairs[j].id, 0};
         }
         if (job->keys != NULL && job->set.frame.bound != KIN_BOUND_INTEGER) {
@@ -217,7 +234,7 @@ static void rescore_body(const void *job)
 
 int reference_fused_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
 {
-    if (job->lists.k >= PLACES && job->lists.capacity > PLACES) {
+    if (job->all.keys == NULL && job->lists.k >= PLACES && job->lists.capacity > PLACES) {
         return REFERENCE_INVALID;
     }
     const int status = reference_later(stream, rescore_body, job, sizeof *job);
@@ -409,6 +426,15 @@ int reference_fused_best(kin_gpu_stream *stream, const kin_fused_best *job)
     return job->k <= KIN_FUSED_PASS_K ? reference_later(stream, best_body, job, sizeof *job)
                                       : REFERENCE_INVALID;
 }
+
+static void fused_join(const kin_fused_join *job)
+{
+    for (int64_t i = 0; i < job->count; i++) {
+        job->pairs[i] = (kin_fused_pair){.key = job->keys[i], .id = job->ids[i]};
+    }
+}
+
+REFERENCE_FUSED(join)
 
 static void fused_within(const kin_fused_within *job)
 {

@@ -19,14 +19,5 @@ static void sample(const kin_papers_sample *job)
 
 REFERENCE_LAUNCH(sample, kin_papers_sample)
 
-static void join(const kin_papers_join *job)
-{
-    for (int64_t i = 0; i < job->count; i++) {
-        job->pairs[i] = (kin_fused_pair){.key = job->keys[i], .id = job->ids[i]};
-    }
-}
-
-REFERENCE_LAUNCH(join, kin_papers_join)
-
-const kin_papers_kernels reference_papers = {
-    .sample = sample_launch, .join = join_launch, .buffers = &reference_buffers};
+const kin_papers_kernels reference_papers = {.sample = sample_launch,
+                                             .buffers = &reference_buffers};
