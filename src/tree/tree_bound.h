@@ -185,7 +185,7 @@ KIN_HD float kin_tree_lost_kept(double lost)
  * are covered: a point that is left out has the larger key, not only the larger angle. With
  * u = 2^-53, h the exact number of two rows and h~ their key:
  *
- *   vectors  kin_cosine and the sine are within 2 ulp (metric_sphere.h), 2u of a number up to 1; a
+ *   vectors  kin_cosine and the sine are within 2 ulp (metric_functions.h), 2u of a number up to 1; a
  *            product of two of them within 2u + 2u + u/2. A vector: sqrt(2 * 4.6^2 + 2^2) u < 7u
  *   usual    two rows of |lat| <= pi/2, |lon| <= 8. A difference of components is rounded once, by
  *            u |difference|, and halved exactly. The two terms of h are squares: 2 sqrt(h) is the

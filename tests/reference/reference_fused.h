@@ -4,7 +4,7 @@
 #define REFERENCE_FUSED_H
 
 #include "metric/metric_canonical.h"
-#include "metric/metric_value.h"
+#include "metric/metric_arith.h"
 #include "reference/reference.h"
 
 #include <stdbool.h>
