@@ -80,14 +80,14 @@ static int queue_launch(kin_gpu_stream *stream, const kin_select_job *task)
 }
 
 /* Told apart by task->number. */
-#define QUEUE(name)                                                              \
+#define QUEUE(name)                                                             \
     uint64_t name##_scratch(kin_gpu_stream *stream, const kin_select_job *task) \
-    {                                                                            \
-        return queue_scratch(stream, task);                                      \
-    }                                                                            \
+    {                                                                           \
+        return queue_scratch(stream, task);                                     \
+    }                                                                           \
     int name##_launch(kin_gpu_stream *stream, const kin_select_job *task)       \
-    {                                                                            \
-        return queue_launch(stream, task);                                       \
+    {                                                                           \
+        return queue_launch(stream, task);                                      \
     }
 QUEUE(kin_papers_insertion)
 QUEUE(kin_papers_heap)

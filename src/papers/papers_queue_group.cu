@@ -125,7 +125,7 @@ static int build(kin_gpu_stream *stream, const kin_select_job *below, const kin_
 
 /* A level is a matrix of nodes, whose ids are their places. */
 static kin_select_job level_task(const kin_select_job *task, const kin_queue_plan *plan,
-                                  int32_t level)
+                                 int32_t level)
 {
     kin_select_job above = *task;
     above.values = (const char *)task->scratch + plan->level_at[level];

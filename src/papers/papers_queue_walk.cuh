@@ -321,9 +321,9 @@ queue_lay(const kin_select_job &task, int64_t row0, int64_t place,
 /* Instead: the lane's candidates [first, first + 32) below its selected nodes. */
 template <typename Value>
 static __device__ __forceinline__ void
-queue_gather(const kin_select_job &task, const kin_queue_run &run,
-             const kin_device_row<Value> &row, int64_t first, bool present, const uint32_t *nodes,
-             int64_t pitch, typename Value::word *own)
+queue_gather(const kin_select_job &task, const kin_queue_run &run, const kin_device_row<Value> &row,
+             int64_t first, bool present, const uint32_t *nodes, int64_t pitch,
+             typename Value::word *own)
 {
 #pragma unroll 8
     for (int i = 0; i < KIN_QUEUE_LANES; i++) {

@@ -54,7 +54,7 @@ typedef struct NAME(heap) {
 #undef PLACE
 
 /* Of words that come one by one, the heap's size stay. */
-static void NAME(insert_all)(const NAME(heap) *heap, const WORD *words, int64_t count)
+static void NAME(insert_all)(const NAME(heap) * heap, const WORD *words, int64_t count)
 {
     WORD last = heap->words[NAME(min_max_last)(heap)];
     for (int64_t i = 0; i < count; i++) {
@@ -66,8 +66,7 @@ static void NAME(insert_all)(const NAME(heap) *heap, const WORD *words, int64_t 
 
 /* The k-th of job->sample * k places at even strides; where those are the row, nothing is pruned.
  */
-static WORD NAME(threshold)(const kin_select_job *job, const kin_run *run,
-                            const NAME(heap) *heap)
+static WORD NAME(threshold)(const kin_select_job *job, const kin_run *run, const NAME(heap) * heap)
 {
     const int64_t k = heap->size;
     const uint64_t count = (uint64_t)run->count; /* below 2^32, as are all places */
@@ -104,7 +103,7 @@ static int64_t NAME(prune)(const kin_run *run, WORD threshold, WORD *kept)
 }
 
 /* The first of `count` words behind the heap, ascending where job->sorted. */
-static void NAME(finish)(const kin_select_job *job, NAME(heap) *heap, int64_t count, WORD *out)
+static void NAME(finish)(const kin_select_job *job, NAME(heap) * heap, int64_t count, WORD *out)
 {
     const int64_t k = heap->size;
     const WORD *kept = heap->words + k;

@@ -66,7 +66,7 @@ static kith_status select_now(const device_work *w, kin_select_job *task)
 }
 
 static kin_select_job rows_of(const kin_select_job *all, int64_t row0, int64_t rows,
-                               int64_t value_bytes)
+                              int64_t value_bytes)
 {
     kin_select_job task = *all;
     task.rows = rows;

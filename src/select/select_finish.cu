@@ -75,8 +75,7 @@ static __global__ void __launch_bounds__(THREADS)
 /* Pairs of sorted runs of `run` words become one: STRETCH words a thread. */
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    merge_runs(const __grid_constant__ kin_select_job task, const Word *from, Word *to,
-               int64_t run)
+    merge_runs(const __grid_constant__ kin_select_job task, const Word *from, Word *to, int64_t run)
 {
     const int64_t stretches = (task.k + STRETCH - 1) / STRETCH;
     const int64_t all = task.rows * stretches;

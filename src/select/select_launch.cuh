@@ -8,7 +8,7 @@
 #include "select/select_kernels.h"
 
 /* Of a function's name without _scratch or _launch. */
-#define KIN_SELECT_LAUNCH(name)                                                   \
+#define KIN_SELECT_LAUNCH(name)                                                  \
     uint64_t name##_scratch(kin_gpu_stream *stream, const kin_select_job *task); \
     int name##_launch(kin_gpu_stream *stream, const kin_select_job *task);
 #define KIN_SELECT_LAUNCH_ROW(NAME, number, name) KIN_SELECT_LAUNCH(kin_select_##name)

@@ -2,11 +2,10 @@
  *
  * Written and read by one list of lines: a certificate that somebody has laid out anew is still
  * JSON to others, but none to kith. */
-#include "file/file_certificate.h"
+#include "shard/shard_truth.h"
 
 #include "base/base_mem.h"
 #include "file/file_atomic.h"
-#include "file/file_checksum.h"
 #include "file/file_reader.h"
 
 #include <inttypes.h>
