@@ -170,12 +170,8 @@ typedef struct kin_certificate {
     kin_certified_points *corpus;
     kin_certified_file output;
     kin_certified_file ties;
-    int64_t full; /* as of kith_truth_report */
-    int64_t tied;
-    int64_t tied_beyond;
-    int64_t most_ties;
-    int64_t found; /* of a radius instead of these four */
-    int64_t most_found;
+    kith_truth_report
+        counts;  /* full, tied, tied_beyond, most_ties; of a radius found, most_found */
     void *block; /* of one that was read */
     void *names;
 } kin_certificate;

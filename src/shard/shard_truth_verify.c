@@ -436,13 +436,14 @@ static kith_status hold_counts(const sampled *s, const kin_certificate *c)
     }
     kin_truth_count(&all);
     const kith_truth_report *now = &all.report;
-    KIN_PASS_IF(now->full == c->full && now->tied == c->tied && now->most_ties == c->most_ties &&
-                    now->tied_beyond == c->tied_beyond,
+    KIN_PASS_IF(now->full == c->counts.full && now->tied == c->counts.tied &&
+                    now->most_ties == c->counts.most_ties &&
+                    now->tied_beyond == c->counts.tied_beyond,
                 all.ctx, KITH_E_DATA, kin_at_file(all.params.path),
                 "has %" PRId64 " queries with ties beyond the list, its certificate "
                 "says %" PRId64 ", or another number there is wrong (make the truth "
                 "again)",
-                now->tied, c->tied);
+                now->tied, c->counts.tied);
 }
 
 static kith_status check_sample(kin_truth *t, const kin_certificate *c)
@@ -482,14 +483,10 @@ static void take_certificate(kin_truth *t, const kin_certificate *c)
     t->params.k = c->k;
     t->params.first_id = c->first_id;
     t->params.ties_path = c->ties.name;
-    t->report.full = c->full;
-    t->report.tied = c->tied;
-    t->report.tied_beyond = c->tied_beyond;
-    t->report.most_ties = c->most_ties;
+    t->report = c->counts;
+    t->report.struct_size = sizeof t->report;
     t->params.flags = c->ranged ? (uint32_t)KITH_WITHIN_RADIUS : 0;
     t->params.radius = c->radius;
-    t->report.found = c->found;
-    t->report.most_found = c->most_found;
 }
 
 static kith_status verify(kin_truth *t, const kin_certificate *c, const kith_matrix *corpus,
