@@ -5,7 +5,7 @@
 
 #include "exact/exact_bound.h"
 #include "exact/exact_prepare.h"
-#include "metric/metric_sphere.h"
+#include "metric/metric_functions.h"
 
 typedef struct kin_radius_request {
     kin_distance distance;

@@ -11,7 +11,6 @@
 #define KIN_FILE_CONTAINER_H
 
 #include "file/file_checksum.h"
-#include "file/file_number.h"
 
 #include <assert.h>
 

@@ -5,7 +5,7 @@
 #define KIN_FILE_HDF5_H
 
 #include "base/base_mem.h"
-#include "file/file_number.h"
+#include "file/file_reader.h"
 
 enum { KIN_HDF5_VERSION = 1, KIN_HDF5_MESSAGE = 512 };
 #define KIN_HDF5_LIBRARY "libkith_hdf5.so"

@@ -9,31 +9,42 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { COLUMN_ITEMS = 4096 };
+enum { COLUMN_BYTES = 1 << 15 };
 
-/* Integers on their way into a member, as int32 or int64. */
+/* Items on their way into a member, ids among them as int32 or int64. */
 typedef struct column {
     kin_zip *zip;
     bool wide;
-    int used;
-    int64_t wide_items[COLUMN_ITEMS];
-    int32_t items[COLUMN_ITEMS];
+    uint64_t used;
+    unsigned char bytes[COLUMN_BYTES];
 } column;
 
 static kith_status column_flush(column *c)
 {
-    const int used = c->used;
+    const uint64_t used = c->used;
     c->used = 0;
-    return c->wide ? kin_zip_put(c->zip, c->wide_items, (uint64_t)used * sizeof c->wide_items[0])
-                   : kin_zip_put(c->zip, c->items, (uint64_t)used * sizeof c->items[0]);
+    return kin_zip_put(c->zip, c->bytes, used);
 }
 
-static kith_status column_put(column *c, int64_t value)
+/* Of 4 or 8 bytes, all of a member alike. */
+static inline kith_status column_put(column *c, const void *item, size_t bytes)
 {
-    c->wide_items[c->used] = value;
-    c->items[c->used] = (int32_t)value;
-    c->used += 1;
-    return c->used == COLUMN_ITEMS ? column_flush(c) : KITH_OK;
+    memcpy(c->bytes + c->used, item, bytes);
+    c->used += bytes;
+    return c->used == COLUMN_BYTES ? column_flush(c) : KITH_OK;
+}
+
+static kith_status column_put_id(column *c, int64_t id)
+{
+    const int32_t narrow = (int32_t)id;
+    return c->wide ? column_put(c, &id, sizeof id) : column_put(c, &narrow, sizeof narrow);
+}
+
+/* What was put ends the member. */
+static kith_status column_end(column *c)
+{
+    KIN_TRY(column_flush(c));
+    return kin_zip_member_end(c->zip);
 }
 
 typedef struct array {
@@ -96,13 +107,12 @@ static kith_status put_ids(const uint32_t *ids, int64_t rows, int64_t k, column 
     KIN_TRY(begin_array(zip, &a));
     if (c->wide) {
         for (int64_t i = 0; i < count; i++) {
-            KIN_TRY(column_put(c, signed_id(ids[i])));
+            KIN_TRY(column_put_id(c, signed_id(ids[i])));
         }
-        KIN_TRY(column_flush(c));
     } else { /* the same bits, KITH_ID_NONE being -1 */
         KIN_TRY(kin_zip_put(zip, ids, (uint64_t)count * sizeof ids[0]));
     }
-    return kin_zip_member_end(zip);
+    return column_end(c);
 }
 
 /* A zero-dimensional array of one string of UCS-4 letters. */
@@ -188,21 +198,16 @@ kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *
 /* ---- Selections ------------------------------------------------------------------------------ */
 
 /* NumPy has no bfloat16; each of them is a float32. */
-static kith_status put_bf16(kin_zip *zip, const uint16_t *values, uint64_t count)
+static kith_status put_bf16(column *c, const uint16_t *values, uint64_t count)
 {
-    uint32_t items[COLUMN_ITEMS];
-    int used = 0;
     for (uint64_t i = 0; i < count; i++) {
-        items[used++] = (uint32_t)values[i] << 16;
-        if (used == COLUMN_ITEMS || i + 1 == count) {
-            KIN_TRY(kin_zip_put(zip, items, (uint64_t)used * sizeof items[0]));
-            used = 0;
-        }
+        const uint32_t single = (uint32_t)values[i] << 16;
+        KIN_TRY(column_put(c, &single, sizeof single));
     }
     return KITH_OK;
 }
 
-static kith_status put_values(kin_zip *zip, const kin_selected *selected)
+static kith_status put_values(kin_zip *zip, const kin_selected *selected, column *c)
 {
     const uint64_t count = (uint64_t)selected->rows * (uint64_t)selected->k;
     const kin_item own = kin_item_of(selected->dtype);
@@ -212,9 +217,9 @@ static kith_status put_values(kin_zip *zip, const kin_selected *selected)
     const array a = {"values.npy",   descr,       2,
                      selected->rows, selected->k, count * (uint64_t)item.bytes};
     KIN_TRY(begin_array(zip, &a));
-    KIN_TRY(own.kind == 'h' ? put_bf16(zip, selected->values, count)
+    KIN_TRY(own.kind == 'h' ? put_bf16(c, selected->values, count)
                             : kin_zip_put(zip, selected->values, a.bytes));
-    return kin_zip_member_end(zip);
+    return column_end(c);
 }
 
 static kith_status put_selected(kin_zip *zip, const void *what, column *c)
@@ -225,7 +230,7 @@ static kith_status put_selected(kin_zip *zip, const void *what, column *c)
         KIN_TRY(put_ids(selected->ids, selected->rows, selected->k, c));
     }
     if (selected->values != NULL) {
-        KIN_TRY(put_values(zip, selected));
+        KIN_TRY(put_values(zip, selected, c));
     }
     char text[KIN_META_TEXT];
     const int length = snprintf(
@@ -265,11 +270,10 @@ static kith_status put_indices(kin_zip *zip, const kin_csr *csr, int64_t count, 
     KIN_TRY(begin_array(zip, &a));
     for (int64_t i = 0; i < end; i++) {
         if (csr->ids[i] != KITH_ID_NONE) {
-            KIN_TRY(column_put(c, (int64_t)csr->ids[i]));
+            KIN_TRY(column_put_id(c, (int64_t)csr->ids[i]));
         }
     }
-    KIN_TRY(column_flush(c));
-    return kin_zip_member_end(zip);
+    return column_end(c);
 }
 
 static kith_status put_indptr(kin_zip *zip, const kin_csr *csr, column *c)
@@ -277,32 +281,24 @@ static kith_status put_indptr(kin_zip *zip, const kin_csr *csr, column *c)
     const array a = {"indptr.npy", id_descr(c), 1, csr->rows + 1, 0, id_bytes(c, csr->rows + 1)};
     KIN_TRY(begin_array(zip, &a));
     int64_t at = 0;
-    KIN_TRY(column_put(c, at));
+    KIN_TRY(column_put_id(c, at));
     for (int64_t row = 0; row < csr->rows; row++) {
         at += count_entries(csr, entries_before(csr, row), entries_before(csr, row + 1));
-        KIN_TRY(column_put(c, at));
+        KIN_TRY(column_put_id(c, at));
     }
-    KIN_TRY(column_flush(c));
-    return kin_zip_member_end(zip);
+    return column_end(c);
 }
 
-static kith_status put_data(kin_zip *zip, const kin_csr *csr, int64_t count)
+static kith_status put_data(kin_zip *zip, const kin_csr *csr, int64_t count, column *c)
 {
     const int64_t end = entries_before(csr, csr->rows);
-    float items[COLUMN_ITEMS];
-    int used = 0;
-    const array a = {"data.npy", "<f4", 1, count, 0, (uint64_t)count * sizeof items[0]};
+    const array a = {"data.npy", "<f4", 1, count, 0, (uint64_t)count * sizeof(float)};
     KIN_TRY(begin_array(zip, &a));
     for (int64_t i = 0; i < end; i++) {
-        if (csr->ids[i] != KITH_ID_NONE) {
-            items[used++] = csr->distances != NULL ? csr->distances[i] : 1.0F;
-        }
-        if (used == COLUMN_ITEMS || i + 1 == end) {
-            KIN_TRY(kin_zip_put(zip, items, (uint64_t)used * sizeof items[0]));
-            used = 0;
-        }
+        const float value = csr->distances != NULL ? csr->distances[i] : 1.0F;
+        KIN_TRY(csr->ids[i] != KITH_ID_NONE ? column_put(c, &value, sizeof value) : KITH_OK);
     }
-    return kin_zip_member_end(zip);
+    return column_end(c);
 }
 
 static kith_status put_csr(kin_zip *zip, const void *what, column *c)
@@ -318,7 +314,7 @@ static kith_status put_csr(kin_zip *zip, const void *what, column *c)
     const array of_shape = {"shape.npy", "<i8", 1, 2, 0, sizeof shape};
     KIN_TRY(put_array(zip, &of_format, "csr"));
     KIN_TRY(put_array(zip, &of_shape, shape));
-    KIN_TRY(put_data(zip, csr, count));
+    KIN_TRY(put_data(zip, csr, count, c));
     char text[KIN_META_TEXT]; /* SciPy passes over it */
     return put_meta(zip, text, kin_meta_print(text, &csr->meta, csr->offsets == NULL ? csr->k : 0));
 }

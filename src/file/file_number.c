@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_number.h"
+#include "file/file_reader.h"
 
 #include <float.h>
 #include <locale.h>

@@ -12,7 +12,6 @@
 #include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_canonical.h"
-#include "metric/metric_value.h"
 
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

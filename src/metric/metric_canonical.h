@@ -25,7 +25,7 @@
 #define KIN_METRIC_CANONICAL_H
 
 #include "kith/kith.h"
-#include "metric/metric_sphere.h"
+#include "metric/metric_functions.h"
 
 /* ---- Rows: what engines may know ------------------------------------------------------------ */
 

@@ -17,7 +17,6 @@
 #include "base/base_try.h"
 #include "host/host_threads.h"
 #include "metric/metric_table.h"
-#include "metric/metric_value.h"
 
 #include <inttypes.h>
 #include <stdio.h>

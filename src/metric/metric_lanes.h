@@ -67,7 +67,7 @@ KIN_TEMPLATE v8 v8_transform(const kin_row_transform *t, v8 x, kith_metric metri
     return v8_mul(x, v8_set(t->gain));
 }
 
-/* What metric_power.h calls kin_ln_series, kin_ln_two and kin_ln, on eight lanes. */
+/* What metric_functions.h calls kin_ln_series, kin_ln_two and kin_ln, on eight lanes. */
 KIN_TEMPLATE v8 v8_ln_series(v8 z)
 {
     v8 p = v8_set(1.0 / 25.0);
@@ -111,7 +111,7 @@ KIN_TEMPLATE v8 v8_ln(v8 x)
     return v8_ln_two(m, e, &rest);
 }
 
-/* What metric_power.h calls kin_ln_wide, kin_whole, kin_exp, kin_raise and kin_root. */
+/* What metric_functions.h calls kin_ln_wide, kin_whole, kin_exp, kin_raise and kin_root. */
 KIN_TEMPLATE v8 v8_ln_wide(v8 x, v8 *rest)
 {
     const v8 tiny = v8_max(v8_sub(v8_set(KIN_LEAST_NORMAL), x), v8_zero()); /* not 0: it is */

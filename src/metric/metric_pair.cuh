@@ -19,7 +19,6 @@
 #define KIN_METRIC_PAIR_CUH
 
 #include "metric/metric_canonical.h"
-#include "metric/metric_value.h"
 
 #define KIN_PAIR_BOTH 0x1p24 /* jaccard: a component that both rows have */
 

@@ -3,7 +3,6 @@
 #include "metric/metric.h"
 
 #include "metric/metric_canonical.h"
-#include "metric/metric_value.h"
 
 #include <stdio.h>
 #include <string.h>

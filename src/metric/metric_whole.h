@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Keys that are made of whole rows, for every body: bits by words of 64, places of a sphere eight
  * at a time. No lanes: counts of bits are whole numbers, the same in any order, and a key of
- * haversine is one chain of operations (metric_sphere.h), which the compiler does for eight rows
+ * haversine is one chain of operations (metric_functions.h), which the compiler does for eight rows
  * side by side where the file that includes this has vectors.
  *
  * Cost. A word is a load, an exclusive or, a count and an addition; the count is an instruction
@@ -11,7 +11,6 @@
 #define KIN_METRIC_WHOLE_H
 
 #include "metric/metric_table.h"
-#include "metric/metric_value.h"
 
 enum { WORD_BYTES = 8, WHOLE_AHEAD = 8, PLACES_AT_ONCE = 8 };
 

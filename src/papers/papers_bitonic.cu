@@ -23,7 +23,6 @@
  * Limits. None of k, cols or of the data. It is made for small k. */
 #include "kith/kith_papers.h"
 #include "select/select_block.cuh"
-#include "select/select_launch.cuh"
 
 enum {
     THREADS = 512,
@@ -85,7 +84,7 @@ static __device__ __forceinline__ void merge_into(Word *best, const Word *other,
  * out[(row * parts + part) * width ...]. */
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS)
-    part_kernel(const __grid_constant__ kin_select_task task, int32_t run, int64_t part,
+    part_kernel(const __grid_constant__ kin_select_job task, int32_t run, int64_t part,
                 typename Value::word *out, int64_t width)
 {
     typedef typename Value::word word;
@@ -121,7 +120,7 @@ static __global__ void __launch_bounds__(THREADS)
  * of the first or, as the last of a row, k words of the answer. Block (eight, row). */
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    fan_kernel(const __grid_constant__ kin_select_task task, Word *runs, int64_t parts,
+    fan_kernel(const __grid_constant__ kin_select_job task, Word *runs, int64_t parts,
                int64_t spacing, int32_t run, Word *answer)
 {
     extern __shared__ uint4 memory[];
@@ -168,7 +167,7 @@ static __device__ __forceinline__ int64_t place_of(const run_set &set, int64_t i
 /* Sorted chunks of the runs of all rows, in turn rising and falling. */
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS)
-    load_kernel(const __grid_constant__ kin_select_task task, const run_set set,
+    load_kernel(const __grid_constant__ kin_select_job task, const run_set set,
                 typename Value::word *runs)
 {
     typedef typename Value::word word;
@@ -256,7 +255,7 @@ static __global__ void __launch_bounds__(STEP_THREADS) least_kernel(const run_se
 /* The first k words of each row's first run. */
 template <typename Word>
 static __global__ void __launch_bounds__(STEP_THREADS)
-    answer_kernel(const __grid_constant__ kin_select_task task, const run_set set, const Word *runs,
+    answer_kernel(const __grid_constant__ kin_select_job task, const run_set set, const Word *runs,
                   Word *answer)
 {
     const int64_t all = task.rows * task.k;
@@ -280,7 +279,7 @@ typedef struct plan {
     uint64_t bytes;
 } plan;
 
-static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
+static plan plan_of(kin_gpu_stream *stream, const kin_select_job *task)
 {
     plan p = {};
     const int64_t word = kin_word_bytes(task->dtype);
@@ -312,7 +311,7 @@ static unsigned grid_for(int64_t blocks)
 }
 
 template <typename Value>
-static int shared_launch(kin_gpu_stream *stream, const kin_select_task *task, const plan *p)
+static int shared_launch(kin_gpu_stream *stream, const kin_select_job *task, const plan *p)
 {
     typedef typename Value::word word;
     word *answer = (word *)task->scratch;
@@ -353,7 +352,7 @@ static int merge_launch(kin_gpu_stream *stream, const run_set &set, Word *runs, 
 }
 
 template <typename Value>
-static int global_launch(kin_gpu_stream *stream, const kin_select_task *task, const plan *p)
+static int global_launch(kin_gpu_stream *stream, const kin_select_job *task, const plan *p)
 {
     typedef typename Value::word word;
     word *runs = (word *)((char *)task->scratch + p->runs);
@@ -388,7 +387,7 @@ static int global_launch(kin_gpu_stream *stream, const kin_select_task *task, co
 }
 
 template <typename Value>
-static int bitonic_launch(kin_gpu_stream *stream, const kin_select_task *task)
+static int bitonic_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     const plan p = plan_of(stream, task);
     if (p.bytes > task->scratch_bytes) {
@@ -401,12 +400,12 @@ static int bitonic_launch(kin_gpu_stream *stream, const kin_select_task *task)
                                            (char *)task->scratch + p.finish);
 }
 
-uint64_t kin_papers_bitonic_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_papers_bitonic_scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     return plan_of(stream, task).bytes;
 }
 
-int kin_papers_bitonic_launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_papers_bitonic_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     KIN_SELECT_BY_TYPE(task->dtype, bitonic_launch, stream, task)
 }

@@ -40,12 +40,12 @@
 #include "papers/papers_queue_walk.cuh"
 
 /* The queue of insertion is in order at any time, a merge queue is once all its levels are one. */
-static bool leaves_order(const kin_select_task *task)
+static bool leaves_order(const kin_select_job *task)
 {
-    return task->method != KITH_SELECT_HEAP;
+    return task->number != KITH_SELECT_HEAP;
 }
 
-static uint64_t queue_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+static uint64_t queue_scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     const kin_queue_plan plan = kin_queue_plan_make(task);
     const uint64_t finish =
@@ -53,12 +53,12 @@ static uint64_t queue_scratch(kin_gpu_stream *stream, const kin_select_task *tas
     return plan.bytes > finish ? plan.bytes : finish;
 }
 
-static int walk(kin_gpu_stream *stream, const kin_select_task *task, const kin_queue_run *run)
+static int walk(kin_gpu_stream *stream, const kin_select_job *task, const kin_queue_run *run)
 {
     KIN_SELECT_BY_TYPE(task->dtype, kin_queue_walk, stream, task, run)
 }
 
-static int queue_launch(kin_gpu_stream *stream, const kin_select_task *task)
+static int queue_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     const kin_queue_plan plan = kin_queue_plan_make(task);
     char *scratch = (char *)task->scratch;
@@ -79,15 +79,15 @@ static int queue_launch(kin_gpu_stream *stream, const kin_select_task *task)
     return kin_select_finish(stream, task, scratch, leaves_order(task), scratch + plan.queue_at);
 }
 
-/* Told apart by task->method. */
-#define QUEUE(name)                                                              \
-    uint64_t name##_scratch(kin_gpu_stream *stream, const kin_select_task *task) \
-    {                                                                            \
-        return queue_scratch(stream, task);                                      \
-    }                                                                            \
-    int name##_launch(kin_gpu_stream *stream, const kin_select_task *task)       \
-    {                                                                            \
-        return queue_launch(stream, task);                                       \
+/* Told apart by task->number. */
+#define QUEUE(name)                                                             \
+    uint64_t name##_scratch(kin_gpu_stream *stream, const kin_select_job *task) \
+    {                                                                           \
+        return queue_scratch(stream, task);                                     \
+    }                                                                           \
+    int name##_launch(kin_gpu_stream *stream, const kin_select_job *task)       \
+    {                                                                           \
+        return queue_launch(stream, task);                                      \
     }
 QUEUE(kin_papers_insertion)
 QUEUE(kin_papers_heap)

@@ -90,7 +90,7 @@ template <> struct nodes_of<kin_value_f64> {
 /* A thread a node. below: a matrix of Value, which are nodes if OF_NODES. */
 template <typename Value, typename Node, bool OF_NODES>
 static __global__ void __launch_bounds__(BUILD_THREADS)
-    build_kernel(const __grid_constant__ kin_select_task below, typename Node::bits *nodes,
+    build_kernel(const __grid_constant__ kin_select_job below, typename Node::bits *nodes,
                  int64_t width, int32_t group_log)
 {
     const int64_t node = (int64_t)blockIdx.x * BUILD_THREADS + (int64_t)threadIdx.x;
@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(BUILD_THREADS)
 }
 
 template <typename Value, typename Node, bool OF_NODES>
-static int build(kin_gpu_stream *stream, const kin_select_task *below, const kin_select_task *above,
+static int build(kin_gpu_stream *stream, const kin_select_job *below, const kin_select_job *above,
                  int32_t group_log)
 {
     const dim3 grid((unsigned)((above->cols - 1) / BUILD_THREADS + 1),
@@ -124,10 +124,10 @@ static int build(kin_gpu_stream *stream, const kin_select_task *below, const kin
 /* ---- Up and down ---------------------------------------------------------------------------- */
 
 /* A level is a matrix of nodes, whose ids are their places. */
-static kin_select_task level_task(const kin_select_task *task, const kin_queue_plan *plan,
-                                  int32_t level)
+static kin_select_job level_task(const kin_select_job *task, const kin_queue_plan *plan,
+                                 int32_t level)
 {
-    kin_select_task above = *task;
+    kin_select_job above = *task;
     above.values = (const char *)task->scratch + plan->level_at[level];
     above.stride_bytes = plan->width[level] * (int64_t)kin_queue_node_bytes(task);
     above.cols = plan->width[level];
@@ -139,13 +139,13 @@ static kin_select_task level_task(const kin_select_task *task, const kin_queue_p
 }
 
 template <typename Value, typename Node>
-static int select_nodes(kin_gpu_stream *stream, const kin_select_task *task,
+static int select_nodes(kin_gpu_stream *stream, const kin_select_job *task,
                         const kin_queue_plan *plan)
 {
-    kin_select_task above = level_task(task, plan, 0);
+    kin_select_job above = level_task(task, plan, 0);
     int status = build<Value, Node, false>(stream, task, &above, plan->group_log);
     for (int32_t level = 1; level < plan->levels && status == 0; level++) {
-        const kin_select_task below = above;
+        const kin_select_job below = above;
         above = level_task(task, plan, level);
         status = build<Node, Node, true>(stream, &below, &above, plan->group_log);
     }
@@ -160,7 +160,7 @@ static int select_nodes(kin_gpu_stream *stream, const kin_select_task *task,
 }
 
 template <typename Value>
-static int select_nodes_by_ids(kin_gpu_stream *stream, const kin_select_task *task,
+static int select_nodes_by_ids(kin_gpu_stream *stream, const kin_select_job *task,
                                const kin_queue_plan *plan)
 {
     return task->ids != NULL
@@ -168,7 +168,7 @@ static int select_nodes_by_ids(kin_gpu_stream *stream, const kin_select_task *ta
                : select_nodes<Value, typename nodes_of<Value>::plain>(stream, task, plan);
 }
 
-int kin_queue_select_nodes(kin_gpu_stream *stream, const kin_select_task *task,
+int kin_queue_select_nodes(kin_gpu_stream *stream, const kin_select_job *task,
                            const kin_queue_plan *plan)
 {
     KIN_SELECT_BY_TYPE(task->dtype, select_nodes_by_ids, stream, task, plan)

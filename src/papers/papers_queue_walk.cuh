@@ -30,7 +30,6 @@
 
 #include "papers/papers_queue_lane.cuh"
 #include "select/select_launch.cuh"
-#include "select/select_value.cuh"
 
 /* ---- On the host ------------------------------------------------------------------------------
  *
@@ -73,12 +72,12 @@ typedef struct kin_queue_plan {
 
 /* Bytes of a node, that is of its key, or of key and id where ids are given; and of a node with its
  * number behind it, as it is selected. */
-static inline uint64_t kin_queue_node_bytes(const kin_select_task *task)
+static inline uint64_t kin_queue_node_bytes(const kin_select_job *task)
 {
     return task->ids != NULL ? 16 : task->dtype == KIN_SELECT_F64 ? 8 : 4;
 }
 
-static inline uint64_t kin_queue_node_word_bytes(const kin_select_task *task)
+static inline uint64_t kin_queue_node_word_bytes(const kin_select_job *task)
 {
     return task->ids != NULL || task->dtype == KIN_SELECT_F64 ? 16 : 8;
 }
@@ -88,18 +87,18 @@ static inline uint64_t kin_queue_aligned(uint64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-static inline int32_t kin_queue_level(const kin_select_task *task)
+static inline int32_t kin_queue_level(const kin_select_job *task)
 {
     return task->level != 0 ? task->level : KITH_QUEUE_LEVEL;
 }
 
-static inline int32_t kin_queue_buffer(const kin_select_task *task)
+static inline int32_t kin_queue_buffer(const kin_select_job *task)
 {
     return task->buffer_size != 0 ? task->buffer_size : KITH_QUEUE_BUFFER;
 }
 
 /* The upper run of the largest merge. */
-static inline int64_t kin_queue_aside(const kin_select_task *task)
+static inline int64_t kin_queue_aside(const kin_select_job *task)
 {
     int64_t half = kin_queue_level(task);
     while (2 * half < task->k) {
@@ -110,7 +109,7 @@ static inline int64_t kin_queue_aside(const kin_select_task *task)
 
 /* Levels are built until one is no wider than what is read below k nodes anyway; all are at least k
  * wide, so k nodes can be selected from each. */
-static inline kin_queue_plan kin_queue_plan_make(const kin_select_task *task)
+static inline kin_queue_plan kin_queue_plan_make(const kin_select_job *task)
 {
     kin_queue_plan plan = {};
     const uint64_t places = (uint64_t)task->rows * (uint64_t)task->k;
@@ -144,7 +143,7 @@ static inline kin_queue_plan kin_queue_plan_make(const kin_select_task *task)
 }
 
 /* Without nodes, and without a place for words. */
-static inline kin_queue_run kin_queue_run_make(const kin_select_task *task,
+static inline kin_queue_run kin_queue_run_make(const kin_select_job *task,
                                                const kin_queue_plan *plan)
 {
     kin_queue_run run = {};
@@ -157,7 +156,7 @@ static inline kin_queue_run kin_queue_run_make(const kin_select_task *task,
 
 /* papers_queue_group.cu: builds the levels of a plan that has some, and selects k nodes from each;
  * those of the lowest level are then at scratch + plan->nodes_at. */
-int kin_queue_select_nodes(kin_gpu_stream *stream, const kin_select_task *task,
+int kin_queue_select_nodes(kin_gpu_stream *stream, const kin_select_job *task,
                            const kin_queue_plan *plan);
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
@@ -283,7 +282,7 @@ static __device__ __forceinline__ void queue_offer(kin_queue_walker<Word> *lane,
 
 /* The next 32 places of 32 rows, one row a load. */
 template <typename Value>
-static __device__ __forceinline__ void queue_read(const kin_select_task &task, int64_t row0,
+static __device__ __forceinline__ void queue_read(const kin_select_job &task, int64_t row0,
                                                   int64_t place,
                                                   typename Value::bits (&next)[KIN_QUEUE_LANES])
 {
@@ -301,7 +300,7 @@ static __device__ __forceinline__ void queue_read(const kin_select_task &task, i
 /* What queue_read has read, as words: tile[row][place]. */
 template <typename Value>
 static __device__ __forceinline__ void
-queue_lay(const kin_select_task &task, int64_t row0, int64_t place,
+queue_lay(const kin_select_job &task, int64_t row0, int64_t place,
           const typename Value::bits (&next)[KIN_QUEUE_LANES], typename Value::word *tile)
 {
     const int32_t lane = (int32_t)threadIdx.x;
@@ -322,9 +321,9 @@ queue_lay(const kin_select_task &task, int64_t row0, int64_t place,
 /* Instead: the lane's candidates [first, first + 32) below its selected nodes. */
 template <typename Value>
 static __device__ __forceinline__ void
-queue_gather(const kin_select_task &task, const kin_queue_run &run,
-             const kin_device_row<Value> &row, int64_t first, bool present, const uint32_t *nodes,
-             int64_t pitch, typename Value::word *own)
+queue_gather(const kin_select_job &task, const kin_queue_run &run, const kin_device_row<Value> &row,
+             int64_t first, bool present, const uint32_t *nodes, int64_t pitch,
+             typename Value::word *own)
 {
 #pragma unroll 8
     for (int i = 0; i < KIN_QUEUE_LANES; i++) {
@@ -375,7 +374,7 @@ template <typename Value> static constexpr int queue_warps()
 
 template <typename Value, typename Kind>
 static __global__ void __launch_bounds__(KIN_QUEUE_LANES, queue_warps<Value>())
-    queue_kernel(const __grid_constant__ kin_select_task task,
+    queue_kernel(const __grid_constant__ kin_select_job task,
                  const __grid_constant__ kin_queue_run run)
 {
     typedef typename Value::word word_type;
@@ -477,11 +476,11 @@ static __global__ void __launch_bounds__(KIN_QUEUE_LANES, queue_warps<Value>())
 }
 
 template <typename Value, typename Kind>
-static int queue_launch(kin_gpu_stream *stream, const kin_select_task *given,
+static int queue_launch(kin_gpu_stream *stream, const kin_select_job *given,
                         const kin_queue_run *run)
 {
     const int64_t warps = (given->rows - 1) / KIN_QUEUE_LANES + 1;
-    kin_select_task task = *given;
+    kin_select_job task = *given;
     int32_t bytes = 0;
     if (warps > INT32_MAX) {
         return (int)cudaErrorInvalidValue;
@@ -500,7 +499,7 @@ static int queue_launch(kin_gpu_stream *stream, const kin_select_task *given,
 
 /* Sizes that are asked for, or those that are constants. */
 template <typename Value, kith_select_method METHOD, bool PATH>
-static int queue_launch_sized(kin_gpu_stream *stream, const kin_select_task *task,
+static int queue_launch_sized(kin_gpu_stream *stream, const kin_select_job *task,
                               const kin_queue_run *run)
 {
     const bool usual_buffer =
@@ -514,12 +513,12 @@ static int queue_launch_sized(kin_gpu_stream *stream, const kin_select_task *tas
                : queue_launch<Value, kin_queue_kind<METHOD, 0, 0, PATH>>(stream, task, run);
 }
 
-/* One launch: the queues of task->method over one matrix of values or nodes. */
+/* One launch: the queues of task->number over one matrix of values or nodes. */
 template <typename Value>
-static int kin_queue_walk(kin_gpu_stream *stream, const kin_select_task *task,
+static int kin_queue_walk(kin_gpu_stream *stream, const kin_select_job *task,
                           const kin_queue_run *run)
 {
-    switch (task->method) {
+    switch (task->number) {
     case KITH_SELECT_INSERTION:
         return queue_launch_sized<Value, KITH_SELECT_INSERTION, false>(stream, task, run);
     case KITH_SELECT_HEAP:

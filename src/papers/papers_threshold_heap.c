@@ -13,9 +13,8 @@
  * equation 4 counts without). Words are compared, so of equal distances only those whose id is not
  * behind the threshold's are kept.
  *
- * Min-max heap: the children of place i are 2i + 1 and 2i + 2; on even levels no descendant comes
- * before a node, on odd levels none comes behind it. It starts full, so words trickle down and
- * never bubble up; it is built from the bottom like Floyd's heap.
+ * The heap (papers_min_max.inc) starts full, so words trickle down and never bubble up; it is built
+ * from the bottom like Floyd's heap.
  *
  * Cost: one read, sample * k log k for the threshold, log k for each survivor that is inserted,
  * k log k at the end; n words of memory, since a threshold may keep everything. Limits: a row whose
@@ -41,112 +40,50 @@ KIN_SELECT_METHOD(kin_papers_threshold_heap)
 
 #else /* the text, for one width of words */
 
-static inline void NAME(swap)(WORD *a, WORD *b)
-{
-    const WORD moving = *a;
-    *a = *b;
-    *b = moving;
-}
+typedef struct NAME(heap) {
+    WORD *words;
+    int64_t size;
+} NAME(heap);
 
-/* Whether a comes before b, on a level of minima; behind it, on one of maxima. */
-static inline bool NAME(nearer)(WORD a, WORD b, bool minima)
-{
-    return minima ? a < b : b < a;
-}
+#define MIN_MAX static inline
+#define HEAP NAME(heap)
+#define PLACE(heap, i) ((heap)->words[i])
+#include "papers/papers_min_max.inc"
+#undef MIN_MAX
+#undef HEAP
+#undef PLACE
 
-/* Of the children and grandchildren of `place` the one that should stand highest; -1: none. */
-static inline int64_t NAME(highest)(const WORD *heap, int64_t count, int64_t place, bool minima)
+/* Of words that come one by one, the heap's size stay. */
+static void NAME(insert_all)(const NAME(heap) * heap, const WORD *words, int64_t count)
 {
-    int64_t best = -1;
-    const int64_t starts[2] = {2 * place + 1, 4 * place + 3};
-    for (int age = 0; age < 2; age++) {
-        const int64_t end = kin_min_i64(starts[age] + 2 + 2 * age, count);
-        for (int64_t i = starts[age]; i < end; i++) {
-            if (best < 0 || NAME(nearer)(heap[i], heap[best], minima)) {
-                best = i;
-            }
-        }
-    }
-    return best;
-}
-
-/* Algorithm 4, iterated: the word at `place` sinks to where it belongs. */
-static void NAME(trickle)(WORD *heap, int64_t count, int64_t place, bool minima)
-{
-    for (;;) {
-        const int64_t best = NAME(highest)(heap, count, place, minima);
-        if (best < 0 || !NAME(nearer)(heap[best], heap[place], minima)) {
-            return;
-        }
-        NAME(swap)(&heap[best], &heap[place]);
-        if (best <= 2 * place + 2) { /* a child: its own children can only equal it */
-            return;
-        }
-        const int64_t parent = (best - 1) / 2;
-        if (NAME(nearer)(heap[parent], heap[best], minima)) {
-            NAME(swap)(&heap[best], &heap[parent]);
-        }
-        place = best;
-    }
-}
-
-/* Algorithm 6. */
-static void NAME(heapify)(WORD *heap, int64_t count)
-{
-    for (int64_t place = count / 2 - 1; place >= 0; place--) {
-        const int level = 63 - __builtin_clzll((unsigned long long)place + 1);
-        NAME(trickle)(heap, count, place, level % 2 == 0);
-    }
-}
-
-/* Where the last word is. */
-static int64_t NAME(last)(const WORD *heap, int64_t count)
-{
-    if (count < 3) {
-        return count - 1;
-    }
-    return heap[1] < heap[2] ? 2 : 1;
-}
-
-/* Algorithm 5: `word` replaces the last, which comes behind it. */
-static void NAME(insert)(WORD *heap, int64_t count, WORD word)
-{
-    const int64_t place = NAME(last)(heap, count);
-    heap[place] = word;
-    if (place > 0 && word < heap[0]) {
-        NAME(swap)(&heap[place], &heap[0]);
-    }
-    NAME(trickle)(heap, count, place, false);
-}
-
-static void NAME(insert_all)(WORD *heap, int64_t k, const WORD *words, int64_t count)
-{
+    WORD last = heap->words[NAME(min_max_last)(heap)];
     for (int64_t i = 0; i < count; i++) {
-        if (words[i] < heap[NAME(last)(heap, k)]) {
-            NAME(insert)(heap, k, words[i]);
+        if (words[i] < last) {
+            last = NAME(min_max_replace)(heap, words[i]);
         }
     }
 }
 
 /* The k-th of job->sample * k places at even strides; where those are the row, nothing is pruned.
  */
-static WORD NAME(threshold)(const kin_select_job *job, const kin_run *run, int64_t k, WORD *heap)
+static WORD NAME(threshold)(const kin_select_job *job, const kin_run *run, const NAME(heap) * heap)
 {
+    const int64_t k = heap->size;
     const uint64_t count = (uint64_t)run->count; /* below 2^32, as are all places */
     if (job->sample >= run->count / k) {
         return WORST;
     }
     const int64_t sample = job->sample * k;
     for (int64_t i = 0; i < k; i++) {
-        LOAD(run, (int64_t)((uint64_t)i * count / (uint64_t)sample), 1, &heap[i]);
+        LOAD(run, (int64_t)((uint64_t)i * count / (uint64_t)sample), 1, &heap->words[i]);
     }
-    NAME(heapify)(heap, k);
+    NAME(min_max_heapify)(heap);
     for (int64_t i = k; i < sample; i++) {
         WORD word;
         LOAD(run, (int64_t)((uint64_t)i * count / (uint64_t)sample), 1, &word);
-        NAME(insert_all)(heap, k, &word, 1);
+        NAME(insert_all)(heap, &word, 1);
     }
-    return heap[NAME(last)(heap, k)];
+    return heap->words[NAME(min_max_last)(heap)];
 }
 
 /* Words that do not come behind the threshold; each is written, and the place moves on or not. */
@@ -165,26 +102,26 @@ static int64_t NAME(prune)(const kin_run *run, WORD threshold, WORD *kept)
     return count;
 }
 
-/* The first k of `count` words behind the heap, ascending where job->sorted. */
-static void NAME(finish)(const kin_select_job *job, int64_t k, WORD *heap, int64_t count, WORD *out)
+/* The first of `count` words behind the heap, ascending where job->sorted. */
+static void NAME(finish)(const kin_select_job *job, NAME(heap) * heap, int64_t count, WORD *out)
 {
-    memcpy(heap, heap + k, sizeof *heap * (size_t)k);
-    NAME(heapify)(heap, k);
-    NAME(insert_all)(heap, k, heap + 2 * k, count - k);
-    memcpy(out, heap, sizeof *out * (size_t)k);      /* in any order */
-    for (int64_t i = 0; job->sorted && i < k; i++) { /* Algorithm 7, its second half */
-        out[i] = heap[0];
-        heap[0] = heap[k - 1 - i];
-        NAME(trickle)(heap, k - 1 - i, 0, true);
+    const int64_t k = heap->size;
+    const WORD *kept = heap->words + k;
+    memcpy(heap->words, kept, sizeof *kept * (size_t)k);
+    NAME(min_max_heapify)(heap);
+    NAME(insert_all)(heap, kept + k, count - k);
+    memcpy(out, heap->words, sizeof *out * (size_t)k); /* in any order */
+    for (int64_t i = 0; job->sorted && i < k; i++) {   /* Algorithm 7, its second half */
+        out[i] = NAME(min_max_pop)(heap);
     }
 }
 
 static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t k, void *scratch,
                          WORD *out)
 {
-    WORD *heap = scratch;
-    const WORD threshold = NAME(threshold)(job, run, k, heap);
-    NAME(finish)(job, k, heap, NAME(prune)(run, threshold, heap + k), out);
+    NAME(heap) heap = {scratch, k};
+    const WORD threshold = NAME(threshold)(job, run, &heap);
+    NAME(finish)(job, &heap, NAME(prune)(run, threshold, heap.words + k), out);
 }
 
 #endif

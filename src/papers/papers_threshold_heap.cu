@@ -25,140 +25,27 @@
  * where a heap would take seconds, is handed over to radix. */
 #include "kith/kith_papers.h"
 #include "select/select_digit.cuh"
-#include "select/select_launch.cuh"
 
 #include <math.h>
 
-/* The min-max heap of Atkinson, Sack, Santoro and Strothotte as TH-heap uses it (2015, algorithms 4
- * to 7): of fixed size, full from the beginning, for one thread. For host and device.
- *
- *   levels   0, 2, 4 ... min: a word has nothing less below it; 1, 3, 5 ... max: nothing greater.
- *            So the least is the root, and the greatest one of its children
- *   memory   word i stands at first[i * stride], so that the heaps of a warp can be interleaved
- *
- * Algorithm 5 prints that what was inserted trickles as on a min level; it stands on a max level
- * (algorithm 7 has it right). */
-
+/* For one thread: word i stands at first[i * stride], so that the heaps of a warp can be
+ * interleaved. */
 template <typename Word> struct min_max {
     Word *first;
     int64_t stride;
     int64_t size;
 };
 
-/* MIN: a is less than b; else: greater. */
-template <bool MIN, typename Word> KIN_SELECT_HD bool min_max_before(Word a, Word b)
-{
-    return MIN ? a < b : b < a;
-}
-
-/* Algorithm 4: word i, on a level of its kind, changes places with what is more extreme below it.
- * Where it has to be looked at again, or -1. */
-template <bool MIN, typename Word>
-KIN_SELECT_HD int64_t min_max_trickle_once(const min_max<Word> &heap, int64_t i)
-{
-    const int64_t child = 2 * i + 1;
-    if (child >= heap.size) {
-        return -1;
-    }
-    int64_t best = child; /* of children and grandchildren; at equality a child */
-    Word best_word = heap.first[child * heap.stride];
-    if (child + 1 < heap.size) {
-        const Word word = heap.first[(child + 1) * heap.stride];
-        if (min_max_before<MIN>(word, best_word)) {
-            best = child + 1;
-            best_word = word;
-        }
-    }
-    const int64_t grandchild = 2 * child + 1;
-    for (int64_t g = grandchild; g < grandchild + 4 && g < heap.size; g++) {
-        const Word word = heap.first[g * heap.stride];
-        if (min_max_before<MIN>(word, best_word)) {
-            best = g;
-            best_word = word;
-        }
-    }
-    const Word own = heap.first[i * heap.stride];
-    if (!min_max_before<MIN>(best_word, own)) {
-        return -1;
-    }
-    heap.first[i * heap.stride] = best_word;
-    if (best < grandchild) {
-        heap.first[best * heap.stride] = own;
-        return -1;
-    }
-    Word *parent = heap.first + (best - 1) / 2 * heap.stride;
-    if (min_max_before<MIN>(*parent, own)) {
-        heap.first[best * heap.stride] = *parent;
-        *parent = own;
-    } else {
-        heap.first[best * heap.stride] = own;
-    }
-    return best;
-}
-
-template <bool MIN, typename Word>
-KIN_SELECT_HD void min_max_trickle(const min_max<Word> &heap, int64_t i)
-{
-    while (i >= 0) {
-        i = min_max_trickle_once<MIN>(heap, i);
-    }
-}
-
-/* Algorithm 6: any words become a heap. Level by level from below. */
-template <typename Word> KIN_SELECT_HD void min_max_heapify(const min_max<Word> &heap)
-{
-    int64_t level = 1; /* the first place of a level and 1 */
-    bool min = true;
-    while (2 * level <= heap.size) {
-        level *= 2;
-        min = !min;
-    }
-    for (; level >= 1; level /= 2, min = !min) {
-        const int64_t end = 2 * level - 1 < heap.size ? 2 * level - 1 : heap.size;
-        for (int64_t i = end - 1; i >= level - 1; i--) {
-            if (min) {
-                min_max_trickle<true>(heap, i);
-            } else {
-                min_max_trickle<false>(heap, i);
-            }
-        }
-    }
-}
-
-/* Where the greatest word is. */
-template <typename Word> KIN_SELECT_HD int64_t min_max_last(const min_max<Word> &heap)
-{
-    if (heap.size < 3) {
-        return heap.size - 1;
-    }
-    return heap.first[2 * heap.stride] > heap.first[heap.stride] ? 2 : 1;
-}
-
-/* Algorithm 5: the greatest makes room for a word that is less. The greatest there is then. */
-template <typename Word> KIN_SELECT_HD Word min_max_replace(const min_max<Word> &heap, Word word)
-{
-    const int64_t last = min_max_last(heap);
-    const Word root = heap.first[0];
-    if (last != 0 && word < root) {
-        heap.first[0] = word;
-        word = root;
-    }
-    heap.first[last * heap.stride] = word;
-    if (last != 0) {
-        min_max_trickle<false>(heap, last);
-    }
-    return heap.first[min_max_last(heap) * heap.stride];
-}
-
-/* The least leaves the heap. */
-template <typename Word> KIN_SELECT_HD Word min_max_pop(min_max<Word> *heap)
-{
-    const Word least = heap->first[0];
-    heap->size -= 1;
-    heap->first[0] = heap->first[heap->size * heap->stride];
-    min_max_trickle<true>(*heap, 0);
-    return least;
-}
+#define MIN_MAX KIN_SELECT_HD
+#define HEAP min_max<WORD>
+#define PLACE(heap, i) ((heap)->first[(i) * (heap)->stride])
+#define NAME(name) name
+#define WORD kin_word64
+#include "papers/papers_min_max.inc"
+#undef WORD
+#define WORD kin_word128
+#include "papers/papers_min_max.inc"
+#undef WORD
 
 enum {
     THREADS = 512,
@@ -177,7 +64,7 @@ enum {
 /* A block a row: its threshold. The sample is places i cols / count, 0 <= i < count. */
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS)
-    sample_kernel(const __grid_constant__ kin_select_task task, int64_t count,
+    sample_kernel(const __grid_constant__ kin_select_job task, int64_t count,
                   typename Value::word *thresholds)
 {
     typedef typename Value::word word;
@@ -234,7 +121,7 @@ static __device__ __forceinline__ int64_t list_place(int64_t row, int64_t room, 
  * on. */
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS, 3)
-    compress_kernel(const __grid_constant__ kin_select_task task, int64_t part,
+    compress_kernel(const __grid_constant__ kin_select_job task, int64_t part,
                     const typename Value::word *thresholds, typename Value::word *lists,
                     int64_t room, uint32_t *counts)
 {
@@ -302,7 +189,7 @@ template <typename Value> struct candidates {
 /* A thread a row, a block a batch. heaps NULL: in shared memory. */
 template <typename Value>
 static __global__ void __launch_bounds__(BATCH)
-    heap_kernel(const __grid_constant__ kin_select_task task, const typename Value::word *lists,
+    heap_kernel(const __grid_constant__ kin_select_job task, const typename Value::word *lists,
                 int64_t room, const uint32_t *counts, typename Value::word *heaps,
                 typename Value::word *answers)
 {
@@ -322,8 +209,8 @@ static __global__ void __launch_bounds__(BATCH)
     for (int64_t i = 0; i < task.k; i++) {
         heap.first[i * width] = from.at(i);
     }
-    min_max_heapify(heap);
-    word last = heap.first[min_max_last(heap) * width];
+    min_max_heapify(&heap);
+    word last = heap.first[min_max_last(&heap) * width];
     int64_t i = task.k;
     for (; i + AHEAD <= from.count; i += AHEAD) {
         word next[AHEAD];
@@ -334,14 +221,14 @@ static __global__ void __launch_bounds__(BATCH)
 #pragma unroll 1
         for (int32_t a = 0; a < AHEAD; a++) {
             if (next[a] < last) {
-                last = min_max_replace(heap, next[a]);
+                last = min_max_replace(&heap, next[a]);
             }
         }
     }
     for (; i < from.count; i++) {
         const word next = from.at(i);
         if (next < last) {
-            last = min_max_replace(heap, next);
+            last = min_max_replace(&heap, next);
         }
     }
     for (int64_t place = 0; place < task.k; place++) {
@@ -368,7 +255,7 @@ typedef struct plan {
 
 /* Words up to the threshold as expected, and eight standard deviations: the k-th of a sample has
  * a rank in the row that varies by its square root, as a part of it. */
-static int64_t room_for(const kin_select_task *task, int64_t sample)
+static int64_t room_for(const kin_select_job *task, int64_t sample)
 {
     const double k = (double)task->k * (NEAR + 1) / NEAR;
     const double expected = k * (double)task->cols / (double)sample;
@@ -376,7 +263,7 @@ static int64_t room_for(const kin_select_task *task, int64_t sample)
     return room < (double)task->cols ? (int64_t)room : task->cols;
 }
 
-static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
+static plan plan_of(kin_gpu_stream *stream, const kin_select_job *task)
 {
     plan p = {};
     const uint64_t word = (uint64_t)kin_word_bytes(task->dtype);
@@ -402,7 +289,7 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
 }
 
 template <typename Value>
-static int threshold_heap_launch(kin_gpu_stream *stream, const kin_select_task *task)
+static int threshold_heap_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     typedef typename Value::word word;
     const plan p = plan_of(stream, task);
@@ -433,12 +320,12 @@ static int threshold_heap_launch(kin_gpu_stream *stream, const kin_select_task *
     return kin_select_finish(stream, task, scratch, true, scratch + p.finish);
 }
 
-uint64_t kin_papers_threshold_heap_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_papers_threshold_heap_scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     return task->k > MOST_K ? kin_select_radix_scratch(stream, task) : plan_of(stream, task).bytes;
 }
 
-int kin_papers_threshold_heap_launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_papers_threshold_heap_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     if (task->k > MOST_K) {
         return kin_select_radix_launch(stream, task);

@@ -20,7 +20,7 @@
 #define KIN_SELECT_SELECT_H
 
 #include "base/base_ctx.h"
-#include "select/select_word.h"
+#include "select/select_kernels.h"
 
 struct kin_gpu; /* gpu/gpu.h; whoever selects on the processor needs to know no more of it */
 
@@ -36,30 +36,6 @@ typedef struct kin_select_method {
 
 /* Ours; NULL where the number is none of them. */
 const kin_select_method *kin_select_method_of(kith_select_method number);
-
-typedef struct kin_select_job {
-    const char *values;
-    const char *ids; /* uint32_t, or NULL */
-    int64_t stride_bytes;
-    int64_t ids_stride_bytes;
-    int64_t rows;
-    int64_t cols;
-    int64_t k;
-    kin_select_type dtype;
-    const kin_select_method *method; /* NULL: kin_select_choose decides */
-    kith_select_buffer buffer;
-    int32_t group;       /* 0, 2, 4, 8 */
-    int32_t sample;      /* threshold_heap: times k, at least 1 */
-    int32_t level;       /* merge queue: m; 0 = KITH_QUEUE_LEVEL */
-    int32_t buffer_size; /* 0 = KITH_QUEUE_BUFFER */
-    bool aligned;
-    bool merge_path;
-    bool largest;
-    bool sorted;
-    void *out_values;  /* rows x k, or NULL */
-    uint32_t *out_ids; /* rows x k, or NULL */
-    void *out_kth;     /* rows; where it is not NULL, the other two are NULL */
-} kin_select_job;
 
 /* A chip of select_tune.inc: the processor, or GPUs by kin_gpu_chip. */
 enum { KIN_SELECT_ON_CPU = 0 };

@@ -7,7 +7,7 @@
 #ifndef KIN_SELECT_BLOCK_CUH
 #define KIN_SELECT_BLOCK_CUH
 
-#include "select/select_value.cuh"
+#include "select/select_launch.cuh"
 
 enum { KIN_WARP = 32 };
 #define KIN_WARP_ALL 0xffffffffu

@@ -20,7 +20,6 @@
 
 #include "gpu/gpu.h"
 #include "host/host_threads.h"
-#include "select/select_kernels.h"
 
 /* Copies of this size run at full speed; the first part's copy and the last one's selection have
  * nothing beside them, so that larger parts would take longer. */
@@ -37,29 +36,12 @@ typedef struct device_work {
     int64_t value_bytes;
 } device_work;
 
-static kin_select_task task_of(const kin_select_job *job)
+static kin_select_job with_method(const kin_gpu *gpu, const kin_select_job *job)
 {
-    return (kin_select_task){.values = job->values,
-                             .ids = job->ids,
-                             .stride_bytes = job->stride_bytes,
-                             .ids_stride_bytes = job->ids_stride_bytes,
-                             .rows = job->rows,
-                             .cols = job->cols,
-                             .k = job->k,
-                             .dtype = job->dtype,
-                             .method = job->method->number,
-                             .buffer = job->buffer,
-                             .group = job->group,
-                             .sample = job->sample,
-                             .level = job->level,
-                             .buffer_size = job->buffer_size,
-                             .aligned = job->aligned,
-                             .merge_path = job->merge_path,
-                             .largest = job->largest,
-                             .sorted = job->sorted,
-                             .out_values = job->out_values,
-                             .out_ids = job->out_ids,
-                             .out_kth = job->out_kth};
+    kin_select_job known = *job;
+    known.method = kin_select_choose(kin_gpu_chip(&gpu->info), job);
+    known.number = known.method->number;
+    return known;
 }
 
 static char *moved(void *base, int64_t bytes)
@@ -69,9 +51,9 @@ static char *moved(void *base, int64_t bytes)
 
 /* ---- Where everything lies on the device ----------------------------------------------------- */
 
-static kith_status select_now(const device_work *w, kin_select_task *task)
+static kith_status select_now(const device_work *w, kin_select_job *task)
 {
-    const kin_select_kernels *kernels = &w->gpu->module->select[task->method];
+    const kin_select_kernels *kernels = &w->gpu->module->select[task->number];
     task->scratch_bytes = kernels->scratch(w->gpu->stream, task);
     if (task->scratch_bytes > 0) {
         KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &task->scratch, task->scratch_bytes, 1,
@@ -83,10 +65,10 @@ static kith_status select_now(const device_work *w, kin_select_task *task)
     return status;
 }
 
-static kin_select_task rows_of(const kin_select_task *all, int64_t row0, int64_t rows,
-                               int64_t value_bytes)
+static kin_select_job rows_of(const kin_select_job *all, int64_t row0, int64_t rows,
+                              int64_t value_bytes)
 {
-    kin_select_task task = *all;
+    kin_select_job task = *all;
     task.rows = rows;
     task.values += row0 * all->stride_bytes;
     task.ids = all->ids == NULL ? NULL : all->ids + row0 * all->ids_stride_bytes;
@@ -97,12 +79,12 @@ static kin_select_task rows_of(const kin_select_task *all, int64_t row0, int64_t
 }
 
 /* `tells`: the batches are all there is to tell of. */
-static kith_status select_there(const device_work *w, const kin_select_task *all, bool tells)
+static kith_status select_there(const device_work *w, const kin_select_job *all, bool tells)
 {
     int64_t batch_rows = all->rows;
     for (int64_t row0 = 0; row0 < all->rows;) {
         const int64_t rows = kin_min_i64(batch_rows, all->rows - row0);
-        kin_select_task task = rows_of(all, row0, rows, w->value_bytes);
+        kin_select_job task = rows_of(all, row0, rows, w->value_bytes);
         const kith_status status = select_now(w, &task);
         if (status == KITH_E_DEVICE_MEMORY && rows > 1) {
             kin_forgive(w->ctx);
@@ -309,7 +291,7 @@ static kith_status take_answers(const device_work *w, batch *b)
 /* Selects from a batch that is there; the answers are still there. */
 static kith_status run_batch(const device_work *w, const batch *b)
 {
-    kin_select_task task = task_of(&w->job);
+    kin_select_job task = w->job;
     task.values = b->values;
     task.ids = b->ids;
     task.stride_bytes = b->what.cols * w->value_bytes;
@@ -454,25 +436,23 @@ static kith_status select_here(const device_work *w)
 
 uint64_t kin_select_device_scratch(const kin_gpu *gpu, const kin_select_job *job)
 {
-    kin_select_job known = *job;
-    known.method = kin_select_choose(kin_gpu_chip(&gpu->info), job);
-    const kin_select_task task = task_of(&known);
-    return job->rows == 0 ? 0 : gpu->module->select[task.method].scratch(gpu->stream, &task);
+    const kin_select_job known = with_method(gpu, job);
+    return job->rows == 0 ? 0 : gpu->module->select[known.number].scratch(gpu->stream, &known);
 }
 
 kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job,
                               bool on_device)
 {
-    device_work w = {.ctx = ctx, .gpu = gpu, .job = *job};
-    w.job.method = kin_select_choose(kin_gpu_chip(&gpu->info), job);
-    w.value_bytes = kin_select_type_bytes(job->dtype);
+    const device_work w = {.ctx = ctx,
+                           .gpu = gpu,
+                           .job = with_method(gpu, job),
+                           .value_bytes = kin_select_type_bytes(job->dtype)};
     if (job->rows == 0) {
         return KITH_OK;
     }
     if (!on_device) {
         return select_here(&w);
     }
-    const kin_select_task task = task_of(&w.job);
-    KIN_TRY(select_there(&w, &task, true));
+    KIN_TRY(select_there(&w, &w.job, true));
     return kin_gpu_wait(ctx, gpu);
 }

@@ -19,7 +19,7 @@ typedef struct kin_digit_ids {
     int32_t bits;
 } kin_digit_ids;
 
-KIN_SELECT_HD kin_digit_ids kin_digit_ids_of(const kin_select_task &task)
+KIN_SELECT_HD kin_digit_ids kin_digit_ids_of(const kin_select_job &task)
 {
     const uint32_t first = task.first_id;
     const uint32_t last = first + (uint32_t)(task.cols - 1);

@@ -8,18 +8,17 @@
  *
  * Cost. One read and one write of the words where a row fits; log2(k / run) more of each beyond. */
 #include "select/select_block.cuh"
-#include "select/select_launch.cuh"
 
 enum { THREADS = 256, RUN_BYTES = 32768, STRETCH = 8 };
 
 template <typename Word> constexpr int64_t run_words = RUN_BYTES / (int64_t)sizeof(Word);
 
-static bool fits(const kin_select_task *task)
+static bool fits(const kin_select_job *task)
 {
     return task->k * kin_word_bytes(task->dtype) <= RUN_BYTES;
 }
 
-static bool sorts(const kin_select_task *task, bool already_sorted)
+static bool sorts(const kin_select_job *task, bool already_sorted)
 {
     return !already_sorted && (task->sorted != 0 || task->out_kth != NULL);
 }
@@ -33,7 +32,7 @@ static unsigned grid_for(int64_t blocks)
 
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    write_words(const __grid_constant__ kin_select_task task, const Word *words)
+    write_words(const __grid_constant__ kin_select_job task, const Word *words)
 {
     const int64_t all = task.rows * task.k;
     const int64_t step = (int64_t)gridDim.x * THREADS;
@@ -47,7 +46,7 @@ static __global__ void __launch_bounds__(THREADS)
 /* A block and a run of a row; to NULL: the row is one run, and its words go to the outputs. */
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    sort_runs(const __grid_constant__ kin_select_task task, const Word *words, Word *to,
+    sort_runs(const __grid_constant__ kin_select_job task, const Word *words, Word *to,
               int64_t runs)
 {
     extern __shared__ uint4 buffer[];
@@ -76,8 +75,7 @@ static __global__ void __launch_bounds__(THREADS)
 /* Pairs of sorted runs of `run` words become one: STRETCH words a thread. */
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    merge_runs(const __grid_constant__ kin_select_task task, const Word *from, Word *to,
-               int64_t run)
+    merge_runs(const __grid_constant__ kin_select_job task, const Word *from, Word *to, int64_t run)
 {
     const int64_t stretches = (task.k + STRETCH - 1) / STRETCH;
     const int64_t all = task.rows * stretches;
@@ -115,7 +113,7 @@ static __global__ void __launch_bounds__(THREADS)
 /* ---- Launches -------------------------------------------------------------------------------- */
 
 template <typename Word>
-static int write_all(kin_gpu_stream *stream, const kin_select_task *task, const Word *words)
+static int write_all(kin_gpu_stream *stream, const kin_select_job *task, const Word *words)
 {
     const int64_t blocks = (task->rows * task->k + THREADS - 1) / THREADS;
     const int64_t most = (int64_t)stream->processors * 64;
@@ -125,7 +123,7 @@ static int write_all(kin_gpu_stream *stream, const kin_select_task *task, const 
 }
 
 template <typename Word>
-static int sort_in_runs(kin_gpu_stream *stream, const kin_select_task *task, const Word *words,
+static int sort_in_runs(kin_gpu_stream *stream, const kin_select_job *task, const Word *words,
                         Word *to)
 {
     const int64_t runs = (task->k + run_words<Word> - 1) / run_words<Word>;
@@ -138,7 +136,7 @@ static int sort_in_runs(kin_gpu_stream *stream, const kin_select_task *task, con
 }
 
 template <typename Word>
-static int sort_and_write(kin_gpu_stream *stream, const kin_select_task *task, Word *words,
+static int sort_and_write(kin_gpu_stream *stream, const kin_select_job *task, Word *words,
                           Word *other)
 {
     if (fits(task)) {
@@ -158,7 +156,7 @@ static int sort_and_write(kin_gpu_stream *stream, const kin_select_task *task, W
     return write_all<Word>(stream, task, other);
 }
 
-uint64_t kin_select_finish_scratch(kin_gpu_stream *stream, const kin_select_task *task,
+uint64_t kin_select_finish_scratch(kin_gpu_stream *stream, const kin_select_job *task,
                                    bool already_sorted)
 {
     (void)stream;
@@ -168,14 +166,14 @@ uint64_t kin_select_finish_scratch(kin_gpu_stream *stream, const kin_select_task
 }
 
 template <typename Word>
-static int finish(kin_gpu_stream *stream, const kin_select_task *task, void *words, bool sorting,
+static int finish(kin_gpu_stream *stream, const kin_select_job *task, void *words, bool sorting,
                   void *scratch)
 {
     return sorting ? sort_and_write(stream, task, (Word *)words, (Word *)scratch)
                    : write_all(stream, task, (const Word *)words);
 }
 
-int kin_select_finish(kin_gpu_stream *stream, const kin_select_task *task, void *words,
+int kin_select_finish(kin_gpu_stream *stream, const kin_select_job *task, void *words,
                       bool already_sorted, void *scratch)
 {
     const bool sorting = sorts(task, already_sorted);

@@ -23,37 +23,41 @@ extern "C" {
 #endif
 
 struct kin_gpu_stream;
+struct kin_select_method; /* select.h */
 
-typedef struct kin_select_task {
+/* What is selected from, how, and where answers go: of a driver (select.h), and of a launch, which
+ * has a method and memory of the device alone. */
+typedef struct kin_select_job {
     const char *values;
     const char *ids; /* uint32_t, or NULL: the id is first_id + the place in the row */
     int64_t stride_bytes;
     int64_t ids_stride_bytes;
-    int64_t rows; /* at least 1 */
+    int64_t rows;
     int64_t cols;
     int64_t k; /* 1 .. cols */
     uint32_t first_id;
     kin_select_type dtype;
-    kith_select_method method;
+    const struct kin_select_method *method; /* NULL: kin_select_choose decides */
+    kith_select_method number;              /* of a launch: the method's */
     kith_select_buffer buffer;
-    int32_t group;
-    int32_t sample;
-    int32_t level;       /* 0 = KITH_QUEUE_LEVEL */
+    int32_t group;       /* 0, 2, 4, 8 */
+    int32_t sample;      /* threshold_heap: times k, at least 1 */
+    int32_t level;       /* merge queue: m; 0 = KITH_QUEUE_LEVEL */
     int32_t buffer_size; /* 0 = KITH_QUEUE_BUFFER */
-    int32_t aligned;
-    int32_t merge_path;
-    int32_t largest;
-    int32_t sorted;
-    void *out_values;
-    uint32_t *out_ids;
-    void *out_kth;
-    void *scratch; /* 256-byte aligned */
+    bool aligned;
+    bool merge_path;
+    bool largest;
+    bool sorted;
+    void *out_values;  /* rows x k, or NULL */
+    uint32_t *out_ids; /* rows x k, or NULL */
+    void *out_kth;     /* rows; where it is not NULL, the other two are NULL */
+    void *scratch;     /* of a launch; 256-byte aligned */
     uint64_t scratch_bytes;
-} kin_select_task;
+} kin_select_job;
 
 typedef struct kin_select_kernels {
-    uint64_t (*scratch)(struct kin_gpu_stream *stream, const kin_select_task *task);
-    int (*select)(struct kin_gpu_stream *stream, const kin_select_task *task);
+    uint64_t (*scratch)(struct kin_gpu_stream *stream, const kin_select_job *task);
+    int (*select)(struct kin_gpu_stream *stream, const kin_select_job *task);
 } kin_select_kernels;
 
 #if defined(__cplusplus)

@@ -32,7 +32,6 @@
  *
  * Limits. None of k and cols. Scratch: twice the words of all rows (parts) that are under way. */
 #include "select/select_block.cuh"
-#include "select/select_launch.cuh"
 
 #include <math.h>
 
@@ -319,7 +318,7 @@ select_group(const places<Source> words_of, uint32_t cols, uint32_t k,
 /* Unit u = part u % parts of row u / parts; each group has two buffers of `part` words. */
 template <typename Value, int32_t WARPS, int32_t THREADS, int32_t BLOCKS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
-    rows_kernel(const __grid_constant__ kin_select_task task, int64_t parts, int64_t part,
+    rows_kernel(const __grid_constant__ kin_select_job task, int64_t parts, int64_t part,
                 typename Value::word *buffers, typename Value::word *answers)
 {
     typedef typename Value::word word;
@@ -342,7 +341,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 /* A block a row: from `count` words of each to k. */
 template <typename Word>
 static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_A_PROCESSOR)
-    words_kernel(const __grid_constant__ kin_select_task task, const Word *words, int64_t count,
+    words_kernel(const __grid_constant__ kin_select_job task, const Word *words, int64_t count,
                  Word *buffers, Word *answers)
 {
     constexpr int32_t warps = BLOCK_THREADS / KIN_WARP;
@@ -369,7 +368,7 @@ typedef struct plan {
     uint64_t bytes;
 } plan;
 
-static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
+static plan plan_of(kin_gpu_stream *stream, const kin_select_job *task)
 {
     plan p = {};
     const uint64_t word = (uint64_t)kin_word_bytes(task->dtype);
@@ -390,7 +389,7 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
 }
 
 template <typename Value, int32_t WARPS, int32_t THREADS, int32_t BLOCKS>
-static int rows_launch(kin_gpu_stream *stream, const kin_select_task *task, const plan *p,
+static int rows_launch(kin_gpu_stream *stream, const kin_select_job *task, const plan *p,
                        typename Value::word *answers)
 {
     typedef typename Value::word word;
@@ -405,7 +404,7 @@ static int rows_launch(kin_gpu_stream *stream, const kin_select_task *task, cons
 }
 
 template <typename Word>
-static int words_launch(kin_gpu_stream *stream, const kin_select_task *task, const plan *p)
+static int words_launch(kin_gpu_stream *stream, const kin_select_job *task, const plan *p)
 {
     constexpr int32_t bytes = (int32_t)sizeof(group_memory<Word, BLOCK_THREADS / KIN_WARP>);
     char *scratch = (char *)task->scratch;
@@ -418,7 +417,7 @@ static int words_launch(kin_gpu_stream *stream, const kin_select_task *task, con
 }
 
 template <typename Value>
-static int quick_launch(kin_gpu_stream *stream, const kin_select_task *task)
+static int quick_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     typedef typename Value::word word;
     const plan p = plan_of(stream, task);
@@ -442,12 +441,12 @@ static int quick_launch(kin_gpu_stream *stream, const kin_select_task *task)
                        : kin_select_finish(stream, task, scratch, false, scratch + p.finish);
 }
 
-uint64_t kin_select_quick_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_select_quick_scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     return plan_of(stream, task).bytes;
 }
 
-int kin_select_quick_launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_select_quick_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     KIN_SELECT_BY_TYPE(task->dtype, quick_launch, stream, task)
 }

@@ -23,7 +23,6 @@
  *
  * Limits. None of k, cols or of the data. */
 #include "select/select_digit.cuh"
-#include "select/select_launch.cuh"
 
 enum {
     THREADS = 512,
@@ -53,7 +52,7 @@ typedef enum range_end {
 } range_end;
 
 template <typename Word>
-static __device__ __forceinline__ range_end end_of(const kin_select_task &task, kin_digit_ids ids,
+static __device__ __forceinline__ range_end end_of(const kin_select_job &task, kin_digit_ids ids,
                                                    const kin_digit_range<Word> &range)
 {
     const uint32_t inside = (uint32_t)task.cols - range.outside;
@@ -194,7 +193,7 @@ collect_part(const kin_device_row<Value> &row, int64_t first, int64_t last, kin_
 /* Completes the answer of a row from its list, which has room for the next power of two, or with
  * the one word that is left. All threads call it; list is in shared memory. */
 template <typename Word>
-static __device__ __forceinline__ void complete(const kin_select_task &task,
+static __device__ __forceinline__ void complete(const kin_select_job &task,
                                                 const kin_digit_range<Word> &range, range_end end,
                                                 Word *list, Word *words)
 {
@@ -218,7 +217,7 @@ static __device__ __forceinline__ void complete(const kin_select_task &task,
 
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS, 2)
-    row_kernel(const __grid_constant__ kin_select_task task, typename Value::word *words)
+    row_kernel(const __grid_constant__ kin_select_job task, typename Value::word *words)
 {
     typedef typename Value::word word;
     __shared__ __align__(16) char memory[MEMORY];
@@ -258,7 +257,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 /* Block (part, row) counts its part; the last one to arrive takes the digit. */
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS, 2)
-    count_kernel(const __grid_constant__ kin_select_task task,
+    count_kernel(const __grid_constant__ kin_select_job task,
                  row_state<typename Value::word> *states, uint32_t *counts, int64_t part)
 {
     typedef typename Value::word word;
@@ -310,7 +309,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 template <typename Value>
 static __global__ void __launch_bounds__(THREADS, 2)
-    collect_kernel(const __grid_constant__ kin_select_task task,
+    collect_kernel(const __grid_constant__ kin_select_job task,
                    row_state<typename Value::word> *states, typename Value::word *lists,
                    typename Value::word *words, int64_t part)
 {
@@ -327,7 +326,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    complete_kernel(const __grid_constant__ kin_select_task task, const row_state<Word> *states,
+    complete_kernel(const __grid_constant__ kin_select_job task, const row_state<Word> *states,
                     const Word *lists, Word *words)
 {
     __shared__ __align__(16) char memory[MEMORY];
@@ -358,7 +357,7 @@ typedef struct plan {
     uint64_t bytes;
 } plan;
 
-static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
+static plan plan_of(kin_gpu_stream *stream, const kin_select_job *task)
 {
     plan p = {};
     const uint64_t word = (uint64_t)kin_word_bytes(task->dtype);
@@ -384,7 +383,7 @@ static plan plan_of(kin_gpu_stream *stream, const kin_select_task *task)
 }
 
 template <typename Value>
-static int parts_launch(kin_gpu_stream *stream, const kin_select_task *task, const plan *p)
+static int parts_launch(kin_gpu_stream *stream, const kin_select_job *task, const plan *p)
 {
     typedef typename Value::word word;
     char *scratch = (char *)task->scratch;
@@ -408,7 +407,7 @@ static int parts_launch(kin_gpu_stream *stream, const kin_select_task *task, con
 }
 
 template <typename Value>
-static int radix_launch(kin_gpu_stream *stream, const kin_select_task *task)
+static int radix_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     typedef typename Value::word word;
     const plan p = plan_of(stream, task);
@@ -428,12 +427,12 @@ static int radix_launch(kin_gpu_stream *stream, const kin_select_task *task)
     return kin_select_finish(stream, task, task->scratch, false, (char *)task->scratch + p.finish);
 }
 
-uint64_t kin_select_radix_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_select_radix_scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     return plan_of(stream, task).bytes;
 }
 
-int kin_select_radix_launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_select_radix_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     KIN_SELECT_BY_TYPE(task->dtype, radix_launch, stream, task)
 }

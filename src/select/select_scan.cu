@@ -164,7 +164,7 @@ static int64_t least_capacity(int64_t k)
     return 2 * k + SCAN_SORTERS;
 }
 
-static bool fits(const kin_gpu_stream *stream, const kin_select_task *task)
+static bool fits(const kin_gpu_stream *stream, const kin_select_job *task)
 {
     return least_capacity(task->k) <= capacity_of(stream->shared_bytes, task->dtype);
 }
@@ -206,7 +206,7 @@ static int32_t choose_capacity(const kin_gpu_stream *stream, const scan_job *job
 /* Few rows are cut, so that every block has some runs. */
 static void cut(const kin_gpu_stream *stream, scan_job *job)
 {
-    const kin_select_task *task = &job->task;
+    const kin_select_job *task = &job->task;
     const int64_t blocks = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
     const int64_t wished = (ROUNDS * blocks + task->rows - 1) / task->rows;
     const int64_t least = 8 * task->k > LEAST_RUN ? 8 * task->k : LEAST_RUN;
@@ -224,7 +224,7 @@ static uint64_t words_of(const scan_job *job)
     return job->runs == 1 ? 0 : (uint64_t)(job->task.rows * job->runs * job->task.k);
 }
 
-static scan_job plan(const kin_gpu_stream *stream, const kin_select_task *task, int32_t each)
+static scan_job plan(const kin_gpu_stream *stream, const kin_select_job *task, int32_t each)
 {
     scan_job job = {};
     job.task = *task;
@@ -238,7 +238,7 @@ static scan_job plan(const kin_gpu_stream *stream, const kin_select_task *task, 
 static scan_job plan_again(const kin_gpu_stream *stream, const scan_job *first)
 {
     const int32_t bytes = kin_word_bytes(first->task.dtype);
-    kin_select_task task = first->task;
+    kin_select_job task = first->task;
     task.values = (const char *)first->words;
     task.ids = NULL;
     task.cols = first->runs * first->task.k;
@@ -247,7 +247,7 @@ static scan_job plan_again(const kin_gpu_stream *stream, const scan_job *first)
     return plan(stream, &task, 16 / bytes);
 }
 
-uint64_t kin_select_scan_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_select_scan_scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     if (kin_select_scan_is_short(task)) {
         return 0;
@@ -284,7 +284,7 @@ template <typename Value> static int launch_job(kin_gpu_stream *stream, const sc
     return kin_gpu_launched();
 }
 
-template <typename Value> static int launch(kin_gpu_stream *stream, const kin_select_task *task)
+template <typename Value> static int launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     scan_job job = plan(stream, task, scan_run<Value>::EACH);
     KIN_CUDA_TRY((cudaError_t)launch_job<Value>(stream, job));
@@ -297,7 +297,7 @@ template <typename Value> static int launch(kin_gpu_stream *stream, const kin_se
     return 0;
 }
 
-int kin_select_scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_select_scan_launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     if (kin_select_scan_is_short(task)) {
         return kin_select_scan_short(stream, task);

@@ -125,7 +125,7 @@ template <> struct scanned<word_128> : scanned<kin_value_u32> {
 
 template <typename Value> struct run_reader {
     kin_device_row<Value> row;
-    __device__ __forceinline__ run_reader(const kin_select_task &task, int64_t at) : row(task, at)
+    __device__ __forceinline__ run_reader(const kin_select_job &task, int64_t at) : row(task, at)
     {
     }
     __device__ __forceinline__ typename Value::word word(typename Value::bits bits,
@@ -146,7 +146,7 @@ template <typename Value> struct run_reader {
 /* Rows of words have their ids inside. */
 template <typename Word> struct word_reader {
     const Word *words;
-    __device__ __forceinline__ word_reader(const kin_select_task &task, int64_t at)
+    __device__ __forceinline__ word_reader(const kin_select_job &task, int64_t at)
         : words((const Word *)(task.values + at * task.stride_bytes))
     {
     }
@@ -224,7 +224,7 @@ static __host__ __device__ __forceinline__ bool scan_blind(int32_t rank, int32_t
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
 typedef struct scan_job {
-    kin_select_task task;
+    kin_select_job task;
     int64_t run;      /* values of a run, the last of a row may have fewer */
     int64_t runs;     /* of a row */
     int32_t capacity; /* words of a buffer */

@@ -111,7 +111,7 @@ template <typename Value, int R, int W> struct short_row {
 
     /* All values are on their way before one is looked at: those that are made numbers one by one
      * are waited for one by one. Behind the row there is NaN, or the worst key. */
-    __device__ __forceinline__ short_row(const kin_select_task &task, int64_t row)
+    __device__ __forceinline__ short_row(const kin_select_job &task, int64_t row)
         : from(task, row), cols((int32_t)task.cols), thread((int32_t)threadIdx.x % (KIN_WARP * W))
     {
         typename Value::bits bits[R];
@@ -229,7 +229,7 @@ template <typename Value, int R, int W> struct short_row {
 };
 /* Few words of a row, by its threads: of words that are the same the earlier one comes first. */
 template <typename Word>
-static __device__ void put_by_rank(const kin_select_task &task, int64_t row, const Word *words,
+static __device__ void put_by_rank(const kin_select_job &task, int64_t row, const Word *words,
                                    int32_t have, int32_t thread)
 {
     if (thread >= have) {
@@ -248,7 +248,7 @@ static __device__ void put_by_rank(const kin_select_task &task, int64_t row, con
 }
 
 template <typename Word, int W>
-static __device__ void put_row(const kin_select_task &task, int64_t row, Word *words, int32_t have)
+static __device__ void put_row(const kin_select_job &task, int64_t row, Word *words, int32_t have)
 {
     constexpr int THREADS = KIN_WARP * W;
     const int32_t thread = (int32_t)threadIdx.x % THREADS;
@@ -277,7 +277,7 @@ static __device__ void put_row(const kin_select_task &task, int64_t row, Word *w
 template <typename Value, int R, int W, bool Small>
 static __global__ void __launch_bounds__(threads_of<W>,
                                          (Small ? SMALL_WARPS : WARPS) / (threads_of<W> / KIN_WARP))
-    scan_short(const __grid_constant__ kin_select_task task)
+    scan_short(const __grid_constant__ kin_select_job task)
 {
     typedef typename Value::word Word;
     constexpr int ROWS_HERE = W == 1 ? ROWS : 1;
@@ -309,7 +309,7 @@ static __global__ void __launch_bounds__(threads_of<W>,
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
 template <typename Value, int R, int W, bool Small>
-static int launch_rows(kin_gpu_stream *stream, const kin_select_task *task)
+static int launch_rows(kin_gpu_stream *stream, const kin_select_job *task)
 {
     constexpr int ROWS_A_BLOCK = W == 1 ? ROWS : 1;
     constexpr int SHARED_BYTES = threads_of<W> * R * (int)sizeof(typename Value::word);
@@ -327,7 +327,7 @@ static int64_t cols_of_a_warp(kin_select_type dtype)
     return KIN_WARP * (dtype == KIN_SELECT_F64 ? NUMBERS / 2 : NUMBERS);
 }
 
-template <typename Value> static int launch(kin_gpu_stream *stream, const kin_select_task *task)
+template <typename Value> static int launch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     constexpr int R = sizeof(typename Value::word) == 16 ? NUMBERS / 2 : NUMBERS;
     const int64_t warps = (task->cols + KIN_WARP * R - 1) / (KIN_WARP * R);
@@ -349,14 +349,14 @@ template <typename Value> static int launch(kin_gpu_stream *stream, const kin_se
                         : launch_rows<Value, R, MOST_WARPS, true>(stream, task);
 }
 
-bool kin_select_scan_is_short(const kin_select_task *task)
+bool kin_select_scan_is_short(const kin_select_job *task)
 {
     const int64_t warps =
         (task->cols + cols_of_a_warp(task->dtype) - 1) / cols_of_a_warp(task->dtype);
     return warps <= 1 || (warps <= MOST_WARPS && task->k <= MOST_SMALL);
 }
 
-int kin_select_scan_short(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_select_scan_short(kin_gpu_stream *stream, const kin_select_job *task)
 {
     KIN_SELECT_BY_TYPE(task->dtype, launch, stream, task)
 }

@@ -35,7 +35,7 @@ static void clear_lists(const kin_shard_job *job, const kin_shard_part *part)
 typedef struct taking {
     const kith_neighbors *found;
     const kin_shard_part *part;
-    uint32_t *ids; /* k a thread */
+    uint32_t *ids; /* twice k a thread */
     double *keys;
     int64_t k;
     uint32_t first;
@@ -51,38 +51,28 @@ static bool is_too_far(const taking *t, int64_t row)
            (t->negates ? -key : key) > t->part->lists.keys[last];
 }
 
-/* One list and what was found, both ascending by (key, id). An id has one key wherever it is, so
- * that twice the same are met side by side. */
+/* What was found as a list of the shard's length, and merged. */
 static kith_status take_row(void *arg, int64_t row, int32_t thread)
 {
     const taking *t = arg;
     if (is_too_far(t, row)) {
         return KITH_OK;
     }
+    const int64_t k = t->k;
     const int64_t wide = t->found->k;
-    uint32_t *ids = t->ids + thread * t->k;
-    double *keys = t->keys + thread * t->k;
-    uint32_t *own_ids = t->part->lists.ids + row * t->k;
-    double *own_keys = t->part->lists.keys + row * t->k;
     const uint32_t *new_ids = t->found->ids + row * wide;
     const double *new_keys = t->found->distances64 + row * wide;
-    int64_t i = 0;
-    int64_t j = 0;
-    for (int64_t at = 0; at < t->k; at++) {
-        const bool has_own = i < t->k && own_ids[i] != KITH_ID_NONE;
-        const bool has_new = j < wide && new_ids[j] != KITH_ID_NONE;
-        const uint32_t id = has_new ? t->first + new_ids[j] : KITH_ID_NONE;
-        const double key = !has_new ? INFINITY : t->negates ? -new_keys[j] : new_keys[j];
-        const bool same = has_own && has_new && own_ids[i] == id;
-        const bool mine =
-            has_own && (!has_new || own_keys[i] < key || (own_keys[i] == key && own_ids[i] <= id));
-        ids[at] = mine ? own_ids[i] : id;
-        keys[at] = mine ? own_keys[i] : key;
-        i += mine || same;
-        j += !mine || same;
+    uint32_t *ids = t->ids + 2 * thread * k;
+    double *keys = t->keys + 2 * thread * k;
+    for (int64_t i = 0; i < k; i++) {
+        const bool there = i < wide && new_ids[i] != KITH_ID_NONE;
+        ids[i] = there ? t->first + new_ids[i] : KITH_ID_NONE;
+        keys[i] = !there ? INFINITY : t->negates ? -new_keys[i] : new_keys[i];
     }
-    memcpy(own_ids, ids, (size_t)t->k * sizeof *ids);
-    memcpy(own_keys, keys, (size_t)t->k * sizeof *keys);
+    const kin_shard_lists own = {.ids = t->part->lists.ids + row * k,
+                                 .keys = t->part->lists.keys + row * k};
+    const kin_shard_lists room = {.ids = ids + k, .keys = keys + k};
+    kin_shard_merge(k, &own, ids, keys, &room);
     return KITH_OK;
 }
 
@@ -97,7 +87,7 @@ static kith_status take_found(const kin_shard_job *job, const kith_neighbors *fo
                 .k = job->k,
                 .first = (uint32_t)first,
                 .negates = job->metric == KITH_INNER_PRODUCT};
-    const uint64_t room = (uint64_t)ctx->threads * (uint64_t)job->k;
+    const uint64_t room = 2 * (uint64_t)ctx->threads * (uint64_t)job->k;
     if (found->k == 0) {
         return KITH_OK;
     }

@@ -54,6 +54,27 @@ void kin_shard_copy(const kin_shard_job *job, const uint32_t *rows, int64_t coun
     kin_shard_return(job, given_back, (int64_t)rows[count - 1] + 1 - given_back);
 }
 
+void kin_shard_merge(int64_t k, const kin_shard_lists *own, const uint32_t *more_ids,
+                     const double *more_keys, const kin_shard_lists *room)
+{
+    uint32_t *ids = own->ids;
+    double *keys = own->keys;
+    int64_t i = 0;
+    int64_t j = 0;
+    for (int64_t at = 0; at < k; at++) {
+        /* Neither moves by more than one place a turn: both are within their lists. */
+        const bool same = ids[i] == more_ids[j];
+        const bool mine =
+            keys[i] < more_keys[j] || (keys[i] == more_keys[j] && ids[i] <= more_ids[j]);
+        room->ids[at] = mine ? ids[i] : more_ids[j];
+        room->keys[at] = mine ? keys[i] : more_keys[j];
+        i += mine || same;
+        j += !mine || same;
+    }
+    memcpy(ids, room->ids, (size_t)k * sizeof *ids);
+    memcpy(keys, room->keys, (size_t)k * sizeof *keys);
+}
+
 void kin_shard_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to)
 {
     memset(to, 0, (size_t)kin_ceil_div(count, 8));

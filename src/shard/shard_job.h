@@ -188,6 +188,12 @@ void kin_shard_to_distances(const void *arg, const double *keys, int64_t count, 
 void kin_shard_copy(const kin_shard_job *job, const uint32_t *rows, int64_t count,
                     unsigned char *to);
 
+/* One list of another place into an own one: both k entries, ascending by (key, id), with empty
+ * ones behind; ids count from the first row of all, and an id has one key wherever it is, so that
+ * twice the same are met side by side. room: as much once more. */
+void kin_shard_merge(int64_t k, const kin_shard_lists *own, const uint32_t *more_ids,
+                     const double *more_keys, const kin_shard_lists *room);
+
 /* Bits from `first` on, as bits from 0 on. */
 void kin_shard_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to);
 /* The sample of an approximate graph; what the lists of a shard have of it; and the recall, once

@@ -4,7 +4,6 @@
 #ifndef KIN_SHARD_TRUTH_H
 #define KIN_SHARD_TRUTH_H
 
-#include "file/file_certificate.h"
 #include "file/file_checksum.h"
 #include "metric/metric.h"
 
@@ -132,7 +131,62 @@ kith_status kin_truth_clean(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
 
-/* ---- The job (shard_truth_check.c) ----------------------------------------------------------- */
+/* ---- The certificate (shard_truth_certificate.c) ----------------------------------------------
+ */
+
+/* What a ground truth says about itself: a JSON object beside it, one fact a line, always in the
+ * same order, so that equal truths have equal certificates; docs/format.md has an example. */
+
+enum { KIN_VERSION_BYTES = 32 };
+
+/* Points that the truth was made of; name NULL: they were no file's. */
+typedef struct kin_certified_points {
+    const char *name;
+    kith_fingerprint points;
+} kin_certified_points;
+
+/* A file that was written; name NULL: none was. */
+typedef struct kin_certified_file {
+    const char *name; /* as it was given */
+    uint64_t bytes;
+    uint64_t checksum; /* of all of them */
+} kin_certified_file;
+
+typedef struct kin_certificate {
+    char library[KIN_VERSION_BYTES];
+    kith_metric metric;
+    kith_format format; /* of lists within a radius 0: .range */
+    bool ids64;         /* the output is an array of int64, */
+    bool hdf5;          /* or ann-benchmarks' file */
+    bool ranged;        /* of a radius; k is 0 then */
+    double radius;
+    int64_t k;
+    uint64_t first_id;
+    kith_rule rule;
+    bool filters;
+    uint64_t filter; /* checksum of its bitmaps and groups */
+    kin_certified_points queries;
+    int32_t count;
+    kin_certified_points *corpus;
+    kin_certified_file output;
+    kin_certified_file ties;
+    kith_truth_report
+        counts;  /* full, tied, tied_beyond, most_ties; of a radius found, most_found */
+    void *block; /* of one that was read */
+    void *names;
+} kin_certificate;
+
+/* TARGET.json, of kin_alloc. */
+kith_status kin_certificate_path(kith_ctx *ctx, const char *target, char **path);
+kith_status kin_certificate_save(kith_ctx *ctx, const char *path,
+                                 const kin_certificate *certificate);
+/* KITH_E_FORMAT for what is none. Freed on failure. */
+kith_status kin_certificate_open(kith_ctx *ctx, const char *path, kin_certificate *certificate);
+void kin_certificate_free(kith_ctx *ctx, kin_certificate *certificate);
+/* Bytes and checksum of the file that `file` names. */
+kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file);
+
+/* ---- The job (shard_truth_verify.c) ---------------------------------------------------------- */
 
 /* Checks what t->params and the points are; they stay the caller's. */
 kith_status kin_truth_begin(kin_truth *truth, const kith_matrix *corpus, int32_t count,

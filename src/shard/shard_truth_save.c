@@ -426,7 +426,6 @@ static kith_status save_ties(const kin_truth *t)
 static kith_status certify(const kin_truth *t, kin_certificate *c)
 {
     const kith_truth_params *params = &t->params;
-    const kith_truth_report *told = &t->report;
     (void)snprintf(c->library, sizeof c->library, "%s", kith_version());
     c->metric = t->metric;
     c->k = t->k;
@@ -457,12 +456,7 @@ static kith_status certify(const kin_truth *t, kin_certificate *c)
     KIN_TRY(c->ties.name != NULL ? kin_certified_measure(t->ctx, &c->ties) : KITH_OK);
     c->ranged = t->ranged;
     c->radius = params->radius;
-    c->found = told->found;
-    c->most_found = told->most_found;
-    c->full = told->full;
-    c->tied = told->tied;
-    c->tied_beyond = told->tied_beyond;
-    c->most_ties = told->most_ties;
+    c->counts = t->report;
     return KITH_OK;
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A ground truth held against its certificate: files by their checksums, points by their
- * fingerprints, and some queries computed anew by canonical distances to all rows, in a way that
- * has nothing in common with how they were found but the definition of a distance. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
+ * What a ground truth is asked for, checked once; and one that stands held against its certificate:
+ * files by their checksums, points by their fingerprints, and some queries computed anew by
+ * canonical distances to all rows, in a way that has nothing in common with how they were found but
+ * the definition of a distance. */
+#include "api/api_check.h"
 #include "file/file_numpy.h"
-#include "recall/recall.h"
 #include "shard/shard_run.h"
 #include "shard/shard_truth.h"
 
@@ -14,7 +13,88 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 enum { USUAL_SAMPLE = 10 };
+
+/* ---- What it is asked for, checked once -------------------------------------------------------
+ */
+
+static kith_status fail_matrix(kith_ctx *ctx, int32_t matrix, const char *what, int64_t has,
+                               int64_t wanted)
+{
+    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"),
+                       "has %lld %s in matrix %d, %lld before (give points of one dimension)",
+                       (long long)has, what, (int)matrix, (long long)wanted);
+}
+
+static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
+{
+    t->alike = true;
+    for (int32_t i = 0; i < t->count; i++) {
+        kith_matrix *own = &t->corpus[i];
+        t->report.matrix = i;
+        KIN_TRY(kin_check_matrix(t->ctx, &corpus[i], "corpus", own));
+        if (own->cols != t->corpus[0].cols) {
+            return fail_matrix(t->ctx, i, "columns", own->cols, t->corpus[0].cols);
+        }
+        t->alike &= own->dtype == t->corpus[0].dtype;
+        t->rows += own->rows;
+    }
+    t->alike &= t->rows <= MOST_ROWS;
+    t->report.matrix = 0;
+    return KITH_OK;
+}
+
+static kith_status check_k(const kin_truth *t)
+{
+    const long long most = (long long)kin_min_i64(t->rows, INT32_MAX);
+    KIN_PASS_IF(t->ranged || (t->k >= 1 && t->k <= most), t->ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld, must be 1 to %lld (the corpus has no more rows)", (long long)t->k, most);
+}
+
+static kith_status check_filter(kin_truth *t)
+{
+    kin_filter_job like = {.queries = t->queries};
+    like.corpus.rows = t->rows;
+    if (t->params.filter == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_api_take_filter(t->ctx, t->params.filter, false, &like));
+    KIN_FAIL_IF(like.filter.rule == KITH_RULE_EACH, t->ctx, KITH_E_ARGUMENT, kin_at("rule"),
+                "is each, and a truth has one list a query (use same or other)");
+    t->filters = true;
+    t->filter = like.filter;
+    t->filter_sum = kin_filter_sum(&t->filter, t->rows, t->queries.rows);
+    return KITH_OK;
+}
+
+kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t count,
+                            const kith_matrix *queries)
+{
+    kith_ctx *ctx = t->ctx;
+    t->count = count;
+    t->k = t->params.k;
+    KIN_FAIL_IF(corpus == NULL || count < 1, ctx, KITH_E_ARGUMENT, kin_at("corpus"),
+                "has %d matrices (give at least one)", (int)count);
+    KIN_TRY(kin_alloc(ctx, &t->corpus, (uint64_t)count, sizeof *t->corpus, "the corpus' files"));
+    KIN_TRY(check_corpus(t, corpus));
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &t->queries));
+    KIN_TRY(kin_check_cols(ctx, &t->corpus[0], "the corpus", &t->queries, "queries"));
+    KIN_TRY(kin_check_metric(ctx, t->params.metric, NULL, NULL, t->queries.cols, &t->distance));
+    t->metric = t->distance.metric;
+    t->distance.metric = kin_metric_of_keys(t->metric);
+    KIN_TRY(kin_truth_check_radius(t));
+    KIN_TRY(check_k(t));
+    KIN_TRY(check_filter(t));
+    t->report.queries = t->queries.rows;
+    t->report.rows = t->rows;
+    t->report.files = count;
+    t->report.k = t->k;
+    t->report.metric = t->metric;
+    t->report.radius = t->params.radius;
+    t->report.within = t->ranged;
+    return kin_fingerprint_make(ctx, &t->queries, &t->asked);
+}
 
 /* ---- Points of the files that the certificate names -------------------------------------------
  */
@@ -356,13 +436,14 @@ static kith_status hold_counts(const sampled *s, const kin_certificate *c)
     }
     kin_truth_count(&all);
     const kith_truth_report *now = &all.report;
-    KIN_PASS_IF(now->full == c->full && now->tied == c->tied && now->most_ties == c->most_ties &&
-                    now->tied_beyond == c->tied_beyond,
+    KIN_PASS_IF(now->full == c->counts.full && now->tied == c->counts.tied &&
+                    now->most_ties == c->counts.most_ties &&
+                    now->tied_beyond == c->counts.tied_beyond,
                 all.ctx, KITH_E_DATA, kin_at_file(all.params.path),
                 "has %" PRId64 " queries with ties beyond the list, its certificate "
                 "says %" PRId64 ", or another number there is wrong (make the truth "
                 "again)",
-                now->tied, c->tied);
+                now->tied, c->counts.tied);
 }
 
 static kith_status check_sample(kin_truth *t, const kin_certificate *c)
@@ -402,14 +483,10 @@ static void take_certificate(kin_truth *t, const kin_certificate *c)
     t->params.k = c->k;
     t->params.first_id = c->first_id;
     t->params.ties_path = c->ties.name;
-    t->report.full = c->full;
-    t->report.tied = c->tied;
-    t->report.tied_beyond = c->tied_beyond;
-    t->report.most_ties = c->most_ties;
+    t->report = c->counts;
+    t->report.struct_size = sizeof t->report;
     t->params.flags = c->ranged ? (uint32_t)KITH_WITHIN_RADIUS : 0;
     t->params.radius = c->radius;
-    t->report.found = c->found;
-    t->report.most_found = c->most_found;
 }
 
 static kith_status verify(kin_truth *t, const kin_certificate *c, const kith_matrix *corpus,

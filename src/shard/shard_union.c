@@ -198,26 +198,6 @@ static void copy_list(const uniting *u, const kin_shard_view *view, place at, ui
     }
 }
 
-/* One list of another group's: ids count from the first row of all. room: k ids and k keys. */
-static void take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
-                      const double *more_keys, const kin_shard_lists *room)
-{
-    int64_t i = 0;
-    int64_t j = 0;
-    for (int64_t at = 0; at < k; at++) {
-        /* Neither moves by more than one place a turn: both are within their lists. */
-        const bool same = ids[i] == more_ids[j];
-        const bool mine =
-            keys[i] < more_keys[j] || (keys[i] == more_keys[j] && ids[i] <= more_ids[j]);
-        room->ids[at] = mine ? ids[i] : more_ids[j];
-        room->keys[at] = mine ? keys[i] : more_keys[j];
-        i += mine || same;
-        j += !mine || same;
-    }
-    memcpy(ids, room->ids, (size_t)k * sizeof *ids);
-    memcpy(keys, room->keys, (size_t)k * sizeof *keys);
-}
-
 /* next: the place in each view. room: twice k. */
 static void take_row(const uniting *u, const uint16_t *homes, place *next, int64_t row,
                      const kin_shard_lists *room)
@@ -239,7 +219,8 @@ static void take_row(const uniting *u, const uint16_t *homes, place *next, int64
             memcpy(ids, more, (size_t)k * sizeof *ids);
             memcpy(room->keys, keys_of(view, *at), (size_t)k * sizeof *room->keys);
         } else {
-            take_list(k, ids, room->keys, more, keys_of(view, *at), &spare);
+            const kin_shard_lists own = {.ids = ids, .keys = room->keys};
+            kin_shard_merge(k, &own, more, keys_of(view, *at), &spare);
         }
         at->row += 1;
         at->shared += 1;

@@ -11,7 +11,7 @@
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "fused/fused_prepare.h"
-#include "metric/metric_value.h"
+#include "metric/metric_arith.h"
 #include "support/support_gpu.h"
 #include "support/support_placed.h"
 #include "support/support_shapes.h"

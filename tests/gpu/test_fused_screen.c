@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "fused/fused_start.h"
-#include "metric/metric_value.h"
+#include "metric/metric_arith.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
 #include "support/support_screen.h"

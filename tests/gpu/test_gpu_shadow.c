@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "fused/fused_search.h"
-#include "metric/metric_value.h"
+#include "metric/metric_arith.h"
 #include "support/support_answers.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"

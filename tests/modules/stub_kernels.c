@@ -318,14 +318,14 @@ static int join(kin_gpu_stream *stream, const kin_fused_join *job)
 }
 
 /* Some scratch for every method. */
-static uint64_t select_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+static uint64_t select_scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     (void)stream;
     return (uint64_t)(task->rows * (task->k + task->cols / 8)) * sizeof(uint64_t);
 }
 
 /* Zeros, which stand at the first places. */
-static int select_rows(kin_gpu_stream *stream, const kin_select_task *task)
+static int select_rows(kin_gpu_stream *stream, const kin_select_job *task)
 {
     const size_t value = task->dtype == KIN_SELECT_F64 ? sizeof(double) : sizeof(float);
     (void)stream;

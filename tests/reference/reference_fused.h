@@ -3,8 +3,8 @@
 #ifndef REFERENCE_FUSED_H
 #define REFERENCE_FUSED_H
 
+#include "metric/metric_arith.h"
 #include "metric/metric_canonical.h"
-#include "metric/metric_value.h"
 #include "reference/reference.h"
 
 #include <stdbool.h>

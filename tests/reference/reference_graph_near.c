@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Before the first round: which tiles are near, and rows that stand for rows. */
+#include "metric/metric_arith.h"
 #include "metric/metric_canonical.h"
-#include "metric/metric_value.h"
 #include "reference/reference_graph.h"
 #include "select/select_word.h"
 

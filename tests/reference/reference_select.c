@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Key above id, of any type. */
-static kin_word128 word_at(const kin_select_task *task, int64_t row, int64_t col)
+static kin_word128 word_at(const kin_select_job *task, int64_t row, int64_t col)
 {
     const char *from =
         task->values + row * task->stride_bytes + col * kin_select_type_bytes(task->dtype);
@@ -35,7 +35,7 @@ static kin_word128 word_at(const kin_select_task *task, int64_t row, int64_t col
     return KIN_WORD128_WORST;
 }
 
-static void write_value(const kin_select_task *task, kin_word128 word, void *values, int64_t at)
+static void write_value(const kin_select_job *task, kin_word128 word, void *values, int64_t at)
 {
     if (task->dtype == KIN_SELECT_F64) {
         kin_word128_value(word, task->largest != 0, values, at);
@@ -61,7 +61,7 @@ static void sink(kin_word128 *heap, int64_t count, int64_t at)
 }
 
 /* The first k words of a row, ascending. */
-static void first_words(const kin_select_task *task, int64_t row, kin_word128 *heap)
+static void first_words(const kin_select_job *task, int64_t row, kin_word128 *heap)
 {
     for (int64_t i = 0; i < task->k; i++) {
         heap[i] = word_at(task, row, i);
@@ -84,7 +84,7 @@ static void first_words(const kin_select_task *task, int64_t row, kin_word128 *h
     }
 }
 
-static void select_rows(const kin_select_task *task)
+static void select_rows(const kin_select_job *task)
 {
     kin_word128 *words = task->scratch;
     for (int64_t row = 0; row < task->rows; row++) {
@@ -105,9 +105,9 @@ static void select_rows(const kin_select_task *task)
     }
 }
 
-REFERENCE_LAUNCH(select_rows, kin_select_task)
+REFERENCE_LAUNCH(select_rows, kin_select_job)
 
-static uint64_t scratch(kin_gpu_stream *stream, const kin_select_task *task)
+static uint64_t scratch(kin_gpu_stream *stream, const kin_select_job *task)
 {
     (void)stream;
     return (uint64_t)(task->rows * task->k) * sizeof(kin_word128);

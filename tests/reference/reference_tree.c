@@ -4,7 +4,7 @@
 #include "reference/reference_tree.h"
 
 #include "base/base_size.h"
-#include "metric/metric_value.h"
+#include "metric/metric_arith.h"
 #include "tree/tree_split.h"
 
 #include <math.h>

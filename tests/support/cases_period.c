@@ -5,7 +5,7 @@
 #include "support/cases.h"
 
 #include "kith/kith_papers.h"
-#include "metric/metric_power.h"
+#include "metric/metric_functions.h"
 #include "support/support_answers.h"
 #include "support/support_engines.h"
 #include "support/support_files.h"

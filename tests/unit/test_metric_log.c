@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "metric/metric_power.h"
+#include "metric/metric_functions.h"
 #include "support/support_rows.h"
 
 #include <stdio.h>

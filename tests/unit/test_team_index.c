@@ -173,11 +173,11 @@ static void save_and_open(kith_ctx *ctx, kith_index **index)
 
 static void search(const setting *s)
 {
-    kith_matrix points = rows_of(s->dtype, s->rows, s->cols, 3);
-    kith_matrix queries = rows_of(s->asked, s->least * DEVICES + 5, s->cols, 4);
-    kith_matrix more = rows_of(s->dtype, 100, s->cols, 5);
     const int64_t counts[] = {1, 2 * s->least + 3, 3 * s->least + 5};
     const size_t some = s->method == KITH_METHOD_TREE ? 2 : 3; /* which are many, by the tree */
+    kith_matrix points = rows_of(s->dtype, s->rows, s->cols, 3);
+    kith_matrix queries = rows_of(s->asked, counts[some - 1], s->cols, 4);
+    kith_matrix more = rows_of(s->dtype, 100, s->cols, 5);
     kith_ctx *contexts[DEVICES];
     kith_index *indices[DEVICES];
     for (int32_t d = 0; d < DEVICES; d++) {
@@ -276,7 +276,7 @@ static const within radii[] = {
     {"points by all pairs", KITH_METHOD_EXACT, KITH_EUCLIDEAN, 2 * LEAST, 8, 0, false, false,
      false},
     {"tree", KITH_METHOD_TREE, KITH_EUCLIDEAN, 900, 10, 2 * LEAST_TREE + 5, true, false, false},
-    {"tree, few columns", KITH_METHOD_TREE, KITH_EUCLIDEAN, 900, 2, 2 * LEAST_TREE, false, true,
+    {"tree, few columns", KITH_METHOD_TREE, KITH_EUCLIDEAN, 150, 2, 2 * LEAST_TREE, false, true,
      true},
     {"points by the tree", KITH_METHOD_TREE, KITH_EUCLIDEAN, 2 * LEAST_TREE + 3, 10, 0, true, false,
      false},

@@ -48,12 +48,13 @@ static kith_status select_row(void *arg, int64_t row, int32_t thread)
                          .count = job->cols,
                          .dtype = job->dtype,
                          .largest = job->largest};
+    heap_64 heap = {w->scratch, job->k};
     const double start = thread_seconds();
-    const kin_word64 threshold = threshold_64(job, &run, job->k, w->scratch);
+    const kin_word64 threshold = threshold_64(job, &run, &heap);
     const double sampled = thread_seconds();
     const int64_t count = prune_64(&run, threshold, w->scratch + job->k);
     const double compressed = thread_seconds();
-    finish_64(job, job->k, w->scratch, count, w->out);
+    finish_64(job, &heap, count, w->out);
     w->seconds[SAMPLE] += sampled - start;
     w->seconds[COMPRESS] += compressed - sampled;
     w->seconds[HEAP] += thread_seconds() - compressed;

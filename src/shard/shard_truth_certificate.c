@@ -2,11 +2,10 @@
  *
  * Written and read by one list of lines: a certificate that somebody has laid out anew is still
  * JSON to others, but none to kith. */
-#include "file/file_certificate.h"
+#include "shard/shard_truth.h"
 
 #include "base/base_mem.h"
 #include "file/file_atomic.h"
-#include "file/file_checksum.h"
 #include "file/file_reader.h"
 
 #include <inttypes.h>
@@ -262,13 +261,13 @@ static void format(lines *l, kin_certificate *c)
 static void counts(lines *l, kin_certificate *c)
 {
     if (c->ranged) {
-        c->found = count(l, "  \"counts\": {\"found\": ", c->found);
-        c->most_found = count(l, ", \"most_found\": ", c->most_found);
+        c->counts.found = count(l, "  \"counts\": {\"found\": ", c->counts.found);
+        c->counts.most_found = count(l, ", \"most_found\": ", c->counts.most_found);
     } else {
-        c->full = count(l, "  \"counts\": {\"full\": ", c->full);
-        c->tied = count(l, ", \"tied\": ", c->tied);
-        c->tied_beyond = count(l, ", \"tied_beyond\": ", c->tied_beyond);
-        c->most_ties = count(l, ", \"most_ties\": ", c->most_ties);
+        c->counts.full = count(l, "  \"counts\": {\"full\": ", c->counts.full);
+        c->counts.tied = count(l, ", \"tied\": ", c->counts.tied);
+        c->counts.tied_beyond = count(l, ", \"tied_beyond\": ", c->counts.tied_beyond);
+        c->counts.most_ties = count(l, ", \"most_ties\": ", c->counts.most_ties);
     }
     say(l, "}\n}\n");
 }
