@@ -20,8 +20,8 @@
 
 enum {
     FEW_ENTRIES = 4, /* a lane; MOST_ENTRIES at most */
-    MANY_ENTRIES = 16384,
-    MANY_THREADS = 1024 /* of a list that has them */
+    MANY_K = 4096,
+    MANY_THREADS = 1024 /* of a list of so many neighbours */
 };
 
 /* ---- Short lists: a warp each ---------------------------------------------------------------- */
@@ -165,7 +165,7 @@ int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *jo
                                                                     : tighten_short<MOST_ENTRIES>;
         kernel<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
-        const bool many = job->lists.capacity >= MANY_ENTRIES;
+        const bool many = job->lists.k >= MANY_K;
         const auto kernel = many ? tighten_long<MANY_THREADS> : tighten_long<KIN_LIST_THREADS>;
         const unsigned threads = many ? (unsigned)MANY_THREADS : (unsigned)KIN_LIST_THREADS;
         kernel<<<(unsigned)job->set.points, threads, 0, stream->stream>>>(*job);

@@ -349,6 +349,15 @@ static void trees(void **state)
     }
 }
 
+/* More neighbours than a block of threads sorts. */
+static void long_lists(void **state)
+{
+    static const setting s = {"long lists", KITH_F32, KITH_EUCLIDEAN, 4500, 12, 3100, 9, 0.5, 3, 0};
+    (void)state;
+    compare(&s, graph);
+    compare(&s, search);
+}
+
 typedef struct kind {
     const char *what;
     job_fn job;
@@ -436,8 +445,9 @@ int main(void)
         return TEST_SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graphs),   cmocka_unit_test(searches), cmocka_unit_test(trees),
-        cmocka_unit_test(descents), cmocka_unit_test(starts),   cmocka_unit_test(indices),
+        cmocka_unit_test(graphs),  cmocka_unit_test(searches), cmocka_unit_test(long_lists),
+        cmocka_unit_test(trees),   cmocka_unit_test(descents), cmocka_unit_test(starts),
+        cmocka_unit_test(indices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
