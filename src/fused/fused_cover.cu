@@ -107,6 +107,112 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
+/* ---- Two balls ------------------------------------------------------------------------------- */
+
+enum { SPLITS = 2 /* means of both sides, again and again */ };
+
+typedef struct split_shared {
+    uint64_t farthest; /* distance by its bits, row */
+    uint32_t second[KIN_FUSED_TILE / 32]; /* rows of the second side */
+    float most[2];
+} split_shared;
+
+/* The mean of a side, by a thread a column; nothing changes where it has no rows. */
+KIN_DEVICE void mean_of_side(const kin_fused_set &set, const unsigned char *rows, int32_t count,
+                             const split_shared &shared, int32_t side, float *centre)
+{
+    for (int32_t c = (int32_t)threadIdx.x; c < set.frame.cols; c += KIN_FUSED_THREADS) {
+        int32_t sum = 0;
+        int32_t found = 0;
+        for (int32_t r = 0; r < count; r++) {
+            const bool own = (int32_t)(shared.second[r / 32] >> r % 32 & 1) == side;
+            sum += own ? (int8_t)rows[(int64_t)r * set.frame.row_bytes + c] : 0;
+            found += own ? 1 : 0;
+        }
+        if (found > 0) {
+            centre[c] = (float)sum / (float)found;
+        }
+    }
+}
+
+/* The first centre is the mean, the second the row that is farthest from it; then each row goes to
+ * the nearer one, and both become means of what they have. */
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    split_tiles(const __grid_constant__ kin_fused_split job)
+{
+    __shared__ split_shared shared;
+    const kin_fused_set &set = job.set;
+    const int32_t cols = set.frame.cols;
+    const int64_t first = (int64_t)blockIdx.x * KIN_FUSED_TILE;
+    const int64_t left = set.points - first;
+    const int32_t count = (int32_t)(left < KIN_FUSED_TILE ? left : KIN_FUSED_TILE);
+    const unsigned char *rows = set.rounded + first * set.frame.row_bytes;
+    float *centres = job.centres + 2 * (int64_t)blockIdx.x * cols;
+    const int32_t lane = (int32_t)threadIdx.x % LANES;
+    if (threadIdx.x < KIN_FUSED_TILE / 32) {
+        shared.second[threadIdx.x] = 0;
+        shared.most[threadIdx.x % 2] = 0.0F;
+        shared.farthest = 0;
+    }
+    __syncthreads();
+    mean_of_side(set, rows, count, shared, 0, centres);
+    __syncthreads();
+    for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
+        const int64_t own = (int64_t)(r < count ? r : 0) * set.frame.row_bytes;
+        const float square = distance_sq<KIN_FUSED_S8>(set, rows + own, centres, lane);
+        if (r < count && lane == 0) {
+            atomicMax((unsigned long long *)&shared.farthest,
+                      (unsigned long long)__float_as_uint(square) << 32 | (uint32_t)r);
+        }
+    }
+    __syncthreads();
+    for (int32_t c = (int32_t)threadIdx.x; c < cols; c += KIN_FUSED_THREADS) {
+        const int64_t row = (int64_t)(uint32_t)shared.farthest * set.frame.row_bytes;
+        centres[cols + c] = (float)(int8_t)rows[row + c];
+    }
+    __syncthreads();
+    for (int turn = 0; turn <= SPLITS; turn++) {
+        for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
+            const int64_t own = (int64_t)(r < count ? r : 0) * set.frame.row_bytes;
+            const float one = distance_sq<KIN_FUSED_S8>(set, rows + own, centres, lane);
+            const float other = distance_sq<KIN_FUSED_S8>(set, rows + own, centres + cols, lane);
+            const uint32_t side = other < one ? 1 : 0;
+            if (r < count && lane == 0 && turn < SPLITS) {
+                const uint32_t bit = 1u << r % 32;
+                (void)(side != 0 ? atomicOr(&shared.second[r / 32], bit)
+                                 : atomicAnd(&shared.second[r / 32], ~bit));
+            } else if (r < count && lane == 0) {
+                const float radius = kin_ball_radius(side != 0 ? other : one, cols,
+                                                     set.facts[first + r].lost);
+                atomicMax((unsigned *)&shared.most[side], __float_as_uint(radius));
+            }
+        }
+        __syncthreads();
+        if (turn < SPLITS) {
+            mean_of_side(set, rows, count, shared, 0, centres);
+            mean_of_side(set, rows, count, shared, 1, centres + cols);
+            __syncthreads();
+        }
+    }
+    if (threadIdx.x < 2) {
+        job.radii[2 * (int64_t)blockIdx.x + threadIdx.x] = shared.most[threadIdx.x];
+    }
+}
+
+/* ---- Launch ---------------------------------------------------------------------------------- */
+
+int kin_fused_launch_split(kin_gpu_stream *stream, const kin_fused_split *job)
+{
+    const int64_t tiles = (job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    if (job->set.frame.type != KIN_FUSED_S8) {
+        return (int)cudaErrorInvalidValue;
+    }
+    if (tiles > 0) {
+        split_tiles<<<(unsigned)tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+    }
+    return kin_gpu_launched();
+}
+
 int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job)
 {
     const unsigned tiles = (unsigned)(job->set.padded / KIN_FUSED_TILE);

@@ -130,6 +130,15 @@ typedef struct kin_fused_cover {
     float *radii;
 } kin_fused_cover;
 
+/* Two balls around each tile of a set of bytes, those of tile t being number 2 t and 2 t + 1: every
+ * row of the tile is in one of them. So rows of two clusters, or one that lies far from all others,
+ * make no large ball. */
+typedef struct kin_fused_split {
+    kin_fused_set set;
+    float *centres; /* 2 x padded / 128 x cols */
+    float *radii;
+} kin_fused_split;
+
 /* order[0 .. points): the rows ids[] (NULL: 0, 1, ...) sorted by cell, in the order of ids[] within
  * one (where they ascend that is by row), the cell of ids[i] being the lower half of nearest[i];
  * ids and order may be one array then. nearest NULL: as they are. marks, only with nearest: the
@@ -266,6 +275,40 @@ typedef struct kin_fused_kth {
     kin_bound_row col_worst;
 } kin_fused_kth;
 
+/* Reach of each row of a set of bytes from the columns of the KIN_FUSED_AIMED tiles that are nearest
+ * by what a screen has written: costs with the balls of kin_fused_split, as a set. k is at most
+ * KIN_FUSED_AIMED_K. */
+enum { KIN_FUSED_AIMED = 8, KIN_FUSED_AIMED_K = 64 };
+typedef struct kin_fused_aim {
+    kin_fused_set rows;
+    kin_fused_set cols;
+    kin_fused_lists lists;
+    const uint32_t *matrix; /* rows x pitch */
+    const uint32_t *minima; /* rows x pitch / 128 */
+    int64_t pitch;
+} kin_fused_aim;
+
+/* The tiles of columns that a row of each block can reach, in any order, as at most units_a_block
+ * units a block. What a ball's set has lost is its radius, so that bounds of pairs are those of
+ * balls. counts and arrived: cleared before. columns: how many of them each block has, also of those
+ * that find no room; such a block has no units. */
+typedef struct kin_fused_meet {
+    kin_fused_set rows;
+    kin_fused_set balls;
+    kin_fused_lists lists; /* reach is read */
+    const uint32_t *matrix;
+    int64_t pitch;
+    uint32_t *tiles; /* blocks x tiles_a_block */
+    uint32_t tiles_a_block;
+    uint32_t units_a_block;
+    kin_fused_unit *units;
+    uint32_t *unit_count;
+    uint32_t *arrived;
+    uint32_t *counts;  /* blocks */
+    uint32_t *columns; /* blocks */
+    uint64_t *met;     /* as of a plan; or NULL */
+} kin_fused_meet;
+
 /* Pushes the columns of a cost matrix that may be within a row's reach. tiles: of the block of the
  * row, as in the screen that wrote the matrix. own: as in kth. */
 typedef struct kin_fused_gather {
@@ -282,11 +325,13 @@ typedef struct kin_fused_gather {
     const uint32_t *tiles;
     uint32_t tiles_a_block;
     int32_t *told; /* of collect: entries of each row's list, -1: candidates are lost; or NULL */
+    uint32_t *seen; /* of collect, with own and minima: columns of the first block; or NULL */
 } kin_fused_gather;
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
- * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them.
- * Of any number of rows where blocks have their own columns, a few; nothing is told. */
+ * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them,
+ * and a block that has more columns of its own than `count` lost all. Without minima, of any number
+ * of rows where blocks have their own columns, a few; nothing is told. */
 enum { KIN_FUSED_OWN_K = 64, KIN_FUSED_OWN_TILES = 16 };
 typedef kin_fused_gather kin_fused_collect;
 
@@ -669,11 +714,14 @@ typedef struct kin_fused_within {
     X(cast)                   \
     X(start)                  \
     X(cover)                  \
+    X(split)                  \
     X(sort)                   \
     X(keep)                   \
     X(take)                   \
     X(screen)                 \
     X(look)                   \
+    X(aim)                    \
+    X(meet)                   \
     X(kth)                    \
     X(gather)                 \
     X(collect)                \

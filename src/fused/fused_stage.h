@@ -5,7 +5,7 @@
 #define KIN_FUSED_STAGE_H
 
 #include "base/base_size.h"
-#include "fused/fused_lists.h"
+#include "fused/fused_balls.h"
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
@@ -83,6 +83,7 @@ typedef struct kin_fused_work {
     kin_fused_set cols;
     bool graph;                  /* rows are the columns, each pair serves both ends */
     const kin_fused_home *homes; /* search: of each block, in host memory; NULL: not known */
+    const kin_fused_balls *balls; /* search: of the columns, where they serve; or NULL */
     struct kin_fused_work *back; /* search: kin_fused_work_run_both; NULL: pairs serve one end */
     /* A graph, set before the work is made: each member of the team that is in lockstep has the
      * same sets and makes the same calls. Lists are then whole where their rows' owner is. */
@@ -188,8 +189,9 @@ typedef struct kin_fused_costs {
     uint32_t *matrix;             /* count x pitch */
     uint32_t *minima;             /* or NULL */
     int64_t pitch;                /* columns */
-    const uint32_t *own;          /* of kin_fused_kth, by block of rows; without minima; or NULL */
-    int32_t *told;                /* of collecting: kin_fused_gather's; or NULL */
+    const uint32_t *own;          /* of kin_fused_kth, by block of rows; or NULL */
+    int32_t *told;                /* of collecting: kin_fused_gather's, as the next one; or NULL */
+    uint32_t *seen;
 } kin_fused_costs;
 kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *costs);
 kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *costs);

@@ -3,6 +3,7 @@
 #include "fused/fused_cover.h"
 #include "fused/fused_schedule.h"
 #include "reference/reference_fused.h"
+#include "select/select_word.h"
 
 /* ---- Balls ----------------------------------------------------------------------------------- */
 
@@ -178,3 +179,107 @@ static void fused_plan(const kin_fused_plan *job)
 }
 
 REFERENCE_FUSED(plan)
+
+/* ---- Tiles that rows can reach --------------------------------------------------------------- */
+
+static int64_t tiles_of(const kin_fused_set *set)
+{
+    return (set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+}
+
+/* By ascending cost of the nearer ball, above the last one; UINT64_MAX: there is none. */
+static uint64_t next_tile(const kin_fused_aim *job, int64_t row, uint64_t last, bool is_first)
+{
+    uint64_t next = UINT64_MAX;
+    for (int64_t tile = 0; tile < tiles_of(&job->cols); tile++) {
+        const uint32_t *orders = job->matrix + row * job->pitch + 2 * tile;
+        const uint32_t least = orders[0] < orders[1] ? orders[0] : orders[1];
+        const uint64_t word = (uint64_t)least << 32 | (uint64_t)tile;
+        next = (is_first || word > last) && word < next ? word : next;
+    }
+    return next;
+}
+
+static uint32_t order_between(const kin_fused_aim *job, int64_t row, int64_t column)
+{
+    kin_fused_word cost;
+    int64_t product = 0;
+    for (int32_t c = 0; c < job->rows.frame.cols; c++) {
+        product += (int64_t)rounded_of(&job->rows, row, c) * (int64_t)rounded_of(&job->cols, column, c);
+    }
+    cost.i = (int32_t)(job->rows.facts[row].term.i + job->cols.facts[column].term.i - 2 * product);
+    return order_of(KIN_FUSED_S8, cost);
+}
+
+static void fused_aim(const kin_fused_aim *job)
+{
+    for (int64_t row = 0; row < job->rows.points; row++) {
+        uint64_t words[KIN_FUSED_AIMED * KIN_FUSED_TILE];
+        int64_t count = 0;
+        uint64_t last = 0;
+        for (int i = 0; i < KIN_FUSED_AIMED; i++) {
+            last = next_tile(job, row, last, i == 0);
+            const int64_t first = (int64_t)(uint32_t)last * KIN_FUSED_TILE;
+            for (int64_t c = 0; last != UINT64_MAX && c < KIN_FUSED_TILE; c++) {
+                if (first + c < job->cols.points) {
+                    words[count++] = order_between(job, row, first + c);
+                }
+            }
+        }
+        job->lists.reach[row] = (double)INFINITY;
+        if (count >= job->lists.k) {
+            kin_select_nth_word(words, count, job->lists.k - 1);
+            job->lists.reach[row] =
+                proven_by(&job->rows.frame, (uint32_t)words[job->lists.k - 1],
+                          bounds_of(&job->rows, row), job->cols.worst);
+        }
+    }
+}
+
+REFERENCE_FUSED(aim)
+
+static bool any_reaches(const kin_fused_meet *job, int64_t block, int64_t tile)
+{
+    const int64_t end = (block + 1) * KIN_FUSED_BLOCK;
+    for (int64_t row = block * KIN_FUSED_BLOCK; row < end && row < job->rows.points; row++) {
+        for (int64_t ball = 2 * tile; ball < 2 * tile + 2; ball++) {
+            const double cost =
+                cost_of(job->rows.frame.type, job->matrix[row * job->pitch + ball]);
+            if (is_within(&job->rows.frame, job->lists.reach[row], cost,
+                          bounds_of(&job->rows, row), bounds_of(&job->balls, ball))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void fused_meet(const kin_fused_meet *job)
+{
+    const int64_t tiles = job->balls.points / 2;
+    *job->unit_count = 0;
+    for (int64_t b = 0; b * KIN_FUSED_BLOCK < job->rows.points; b++) {
+        const uint32_t slot = (uint32_t)b * job->tiles_a_block;
+        uint32_t count = 0;
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            if (any_reaches(job, b, tile) && count++ < job->tiles_a_block) {
+                job->tiles[slot + count - 1] = (uint32_t)tile;
+            }
+        }
+        uint32_t units = count < job->units_a_block ? count : job->units_a_block;
+        units = count <= job->tiles_a_block ? units : 0;
+        for (uint32_t i = 0; i < units; i++) {
+            const uint32_t begin = (uint32_t)((uint64_t)count * i / units);
+            const uint32_t end = (uint32_t)((uint64_t)count * (i + 1) / units);
+            job->units[(*job->unit_count)++] =
+                (kin_fused_unit){(uint32_t)b, slot + begin, end - begin, 0};
+        }
+        job->columns[b] = count * KIN_FUSED_TILE;
+        if (job->met != NULL) {
+            job->met[0] += count;
+            job->met[1] += (uint64_t)tiles - count;
+        }
+    }
+}
+
+REFERENCE_FUSED(meet)

@@ -366,6 +366,30 @@ static void fused_cover(const kin_fused_cover *job)
 
 REFERENCE_FUSED(cover)
 
+/* The rows of a tile in halves: any two balls are right. */
+static void fused_split(const kin_fused_split *job)
+{
+    const kin_fused_set *set = &job->set;
+    const int32_t cols = set->frame.cols;
+    enum { HALF = KIN_FUSED_TILE / 2 };
+    for (int64_t ball = 0; ball < 2 * ((set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE);
+         ball++) {
+        float *centre = job->centres + ball * cols;
+        memset(centre, 0, (size_t)cols * sizeof *centre);
+        job->radii[ball] = 0.0F;
+        for (int64_t p = ball * HALF; p < (ball + 1) * HALF && p < set->points; p++) {
+            for (int32_t col = 0; col < cols; col++) {
+                centre[col] += rounded_of(set, p, col) / HALF;
+            }
+        }
+        for (int64_t p = ball * HALF; p < (ball + 1) * HALF && p < set->points; p++) {
+            job->radii[ball] = fmaxf(job->radii[ball], radius_of(set, p, centre));
+        }
+    }
+}
+
+REFERENCE_FUSED(split)
+
 /* ---- Starts of columns ----------------------------------------------------------------------- */
 
 static void fused_start(const kin_fused_start *job)
