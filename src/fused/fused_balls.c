@@ -33,8 +33,8 @@ static void name_balls(kin_layout *layout, void *job)
     b->facts = kin_layout_array(layout, n, sizeof *b->facts);
     b->half = kin_layout_array(layout, n, sizeof *b->half);
     b->numbers = kin_layout_array(layout, n / KIN_FUSED_TILE, sizeof *b->numbers);
-    b->units = kin_layout_array(layout, (uint64_t)(KIN_FUSED_AIMED_BLOCKS * b->parts),
-                                sizeof *b->units);
+    b->units =
+        kin_layout_array(layout, (uint64_t)(KIN_FUSED_AIMED_BLOCKS * b->parts), sizeof *b->units);
     b->unit_counts = kin_layout_array(layout, KIN_FUSED_AIMED_BLOCKS + 1, sizeof *b->unit_counts);
     b->set.rounded = b->rounded;
     b->set.facts = b->facts;
@@ -79,8 +79,7 @@ static kith_status list_units(const kin_fused_device *on, const kin_fused_balls 
     }
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, balls->numbers, numbers,
                            (uint64_t)tiles * sizeof *numbers));
-    KIN_TRY(
-        kin_gpu_upload(on->ctx, on->gpu, balls->units, units, (uint64_t)count * sizeof *units));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, balls->units, units, (uint64_t)count * sizeof *units));
     return kin_gpu_upload(on->ctx, on->gpu, balls->unit_counts, counts, sizeof counts);
 }
 
@@ -115,8 +114,8 @@ static kith_status round_balls(const kin_fused_device *on, const kin_fused_set *
 static kith_status fill_balls(const kin_fused_device *on, const kin_fused_set *set,
                               kin_fused_balls *balls)
 {
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_balls, balls, "balls of tiles",
-                                &balls->block));
+    KIN_TRY(
+        kin_gpu_layout_make(on->ctx, on->gpu, name_balls, balls, "balls of tiles", &balls->block));
     KIN_TRY(list_units(on, balls));
     return round_balls(on, set, balls);
 }

@@ -164,8 +164,8 @@ static __device__ __forceinline__ bool reaches(const kin_fused_meet &job, const 
                                                int32_t row, uint32_t order, kin_bound_row ball)
 {
     const kin_fused_frame &frame = job.rows.frame;
-    return !(list_cost(frame.type, order) > kin_bound_limit(frame.bound, shared.reach[row],
-                                                            frame.kappa, shared.rows[row], ball));
+    return !(list_cost(frame.type, order) >
+             kin_bound_limit(frame.bound, shared.reach[row], frame.kappa, shared.rows[row], ball));
 }
 
 /* Whether any of `count` rows of a block can reach a tile; a warp stops where all of its tiles are

@@ -24,8 +24,8 @@ typedef struct kin_fused_balls {
 
 /* Of a set of bytes under a distance whose rows lie in clusters, where some of its rows would need
  * few of its tiles; *out is NULL where they need many, where it is no such set, and where there is
- * no room. like: those of a set that it grew from, whose verdict stands; NULL, with `grew`: that had
- * none. rows: the matrix that set.ids are of. Waits. */
+ * no room. like: those of a set that it grew from, whose verdict stands; NULL, with `grew`: that
+ * had none. rows: the matrix that set.ids are of. Waits. */
 typedef struct kin_fused_ball_source {
     const kin_fused_rows *rows;
     kin_fused_set set;

@@ -112,7 +112,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 enum { SPLITS = 2 /* means of both sides, again and again */ };
 
 typedef struct split_shared {
-    uint64_t farthest; /* distance by its bits, row */
+    uint64_t farthest;                    /* distance by its bits, row */
     uint32_t second[KIN_FUSED_TILE / 32]; /* rows of the second side */
     float most[2];
 } split_shared;
@@ -182,8 +182,8 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
                 (void)(side != 0 ? atomicOr(&shared.second[r / 32], bit)
                                  : atomicAnd(&shared.second[r / 32], ~bit));
             } else if (r < count && lane == 0) {
-                const float radius = kin_ball_radius(side != 0 ? other : one, cols,
-                                                     set.facts[first + r].lost);
+                const float radius =
+                    kin_ball_radius(side != 0 ? other : one, cols, set.facts[first + r].lost);
                 atomicMax((unsigned *)&shared.most[side], __float_as_uint(radius));
             }
         }

@@ -275,9 +275,9 @@ typedef struct kin_fused_kth {
     kin_bound_row col_worst;
 } kin_fused_kth;
 
-/* Reach of each row of a set of bytes from the columns of the KIN_FUSED_AIMED tiles that are nearest
- * by what a screen has written: costs with the balls of kin_fused_split, as a set. k is at most
- * KIN_FUSED_AIMED_K. */
+/* Reach of each row of a set of bytes from the columns of the KIN_FUSED_AIMED tiles that are
+ * nearest by what a screen has written: costs with the balls of kin_fused_split, as a set. k is at
+ * most KIN_FUSED_AIMED_K. */
 enum { KIN_FUSED_AIMED = 8, KIN_FUSED_AIMED_K = 64 };
 typedef struct kin_fused_aim {
     kin_fused_set rows;
@@ -290,8 +290,8 @@ typedef struct kin_fused_aim {
 
 /* The tiles of columns that a row of each block can reach, in any order, as at most units_a_block
  * units a block. What a ball's set has lost is its radius, so that bounds of pairs are those of
- * balls. counts and arrived: cleared before. columns: how many of them each block has, also of those
- * that find no room; such a block has no units. */
+ * balls. counts and arrived: cleared before. columns: how many of them each block has, also of
+ * those that find no room; such a block has no units. */
 typedef struct kin_fused_meet {
     kin_fused_set rows;
     kin_fused_set balls;
@@ -324,7 +324,7 @@ typedef struct kin_fused_gather {
     const uint32_t *own;
     const uint32_t *tiles;
     uint32_t tiles_a_block;
-    int32_t *told; /* of collect: entries of each row's list, -1: candidates are lost; or NULL */
+    int32_t *told;  /* of collect: entries of each row's list, -1: candidates are lost; or NULL */
     uint32_t *seen; /* of collect, with own and minima: columns of the first block; or NULL */
 } kin_fused_gather;
 

@@ -9,7 +9,6 @@
 #define KIN_FUSED_SEARCH_H
 
 #include "base/base_size.h"
-#include "fused/fused_balls.h"
 #include "fused/fused_prepare.h"
 
 /* ---- Corpora --------------------------------------------------------------------------------- */

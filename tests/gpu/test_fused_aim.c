@@ -294,8 +294,7 @@ static void run_meet(test_bench *b, const balls_case *c, kin_fused_meet *job, co
         const int held = b->block_count;
         job->tiles_a_block = turn == 0 ? (uint32_t)tiles : 1;
         job->tiles = test_bench_block(b, (uint64_t)(blocks * tiles) * sizeof(uint32_t), 0xff);
-        job->units =
-            test_bench_block(b, (uint64_t)(blocks * UNITS) * sizeof(kin_fused_unit), 0xff);
+        job->units = test_bench_block(b, (uint64_t)(blocks * UNITS) * sizeof(kin_fused_unit), 0xff);
         job->unit_count = test_bench_block(b, sizeof(uint32_t), 0xff);
         job->arrived = test_bench_block(b, sizeof(uint32_t), 0);
         job->counts = test_bench_block(b, (uint64_t)blocks * sizeof(uint32_t), 0);
@@ -305,8 +304,7 @@ static void run_meet(test_bench *b, const balls_case *c, kin_fused_meet *job, co
         check_meet(b, c, job, near, blocks, tiles);
         uint64_t *tally = test_host_copy(b, job->met, 2 * sizeof *tally);
         if (tally[0] + tally[1] != (uint64_t)(blocks * tiles)) {
-            test_bench_tell(b, "tally", c->name, blocks, tiles, (double)tally[0],
-                            (double)tally[1]);
+            test_bench_tell(b, "tally", c->name, blocks, tiles, (double)tally[0], (double)tally[1]);
         }
         free(tally);
         test_give_back(b, held);
@@ -332,8 +330,7 @@ static void run_aim(test_bench *b, const balls_case *c, const test_bytes *rows,
         .pitch = pitch};
     test_bench_launched(b, b->gpu->module->fused->aim(b->gpu->stream, &aim), "aim");
     double *away = make_distances(rows, cols);
-    double *reach =
-        test_host_copy(b, aim.lists.reach, (uint64_t)rows->host.points * sizeof *reach);
+    double *reach = test_host_copy(b, aim.lists.reach, (uint64_t)rows->host.points * sizeof *reach);
     uint8_t *near = test_host_block((uint64_t)(blocks * tiles), 1);
     check_reach(b, c, rows, cols, away, reach);
     for (int64_t i = 0; i < blocks * tiles; i++) {

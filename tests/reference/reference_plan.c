@@ -205,7 +205,8 @@ static uint32_t order_between(const kin_fused_aim *job, int64_t row, int64_t col
     kin_fused_word cost;
     int64_t product = 0;
     for (int32_t c = 0; c < job->rows.frame.cols; c++) {
-        product += (int64_t)rounded_of(&job->rows, row, c) * (int64_t)rounded_of(&job->cols, column, c);
+        product +=
+            (int64_t)rounded_of(&job->rows, row, c) * (int64_t)rounded_of(&job->cols, column, c);
     }
     cost.i = (int32_t)(job->rows.facts[row].term.i + job->cols.facts[column].term.i - 2 * product);
     return order_of(KIN_FUSED_S8, cost);
@@ -229,9 +230,8 @@ static void fused_aim(const kin_fused_aim *job)
         job->lists.reach[row] = (double)INFINITY;
         if (count >= job->lists.k) {
             kin_select_nth_word(words, count, job->lists.k - 1);
-            job->lists.reach[row] =
-                proven_by(&job->rows.frame, (uint32_t)words[job->lists.k - 1],
-                          bounds_of(&job->rows, row), job->cols.worst);
+            job->lists.reach[row] = proven_by(&job->rows.frame, (uint32_t)words[job->lists.k - 1],
+                                              bounds_of(&job->rows, row), job->cols.worst);
         }
     }
 }
@@ -243,10 +243,9 @@ static bool any_reaches(const kin_fused_meet *job, int64_t block, int64_t tile)
     const int64_t end = (block + 1) * KIN_FUSED_BLOCK;
     for (int64_t row = block * KIN_FUSED_BLOCK; row < end && row < job->rows.points; row++) {
         for (int64_t ball = 2 * tile; ball < 2 * tile + 2; ball++) {
-            const double cost =
-                cost_of(job->rows.frame.type, job->matrix[row * job->pitch + ball]);
-            if (is_within(&job->rows.frame, job->lists.reach[row], cost,
-                          bounds_of(&job->rows, row), bounds_of(&job->balls, ball))) {
+            const double cost = cost_of(job->rows.frame.type, job->matrix[row * job->pitch + ball]);
+            if (is_within(&job->rows.frame, job->lists.reach[row], cost, bounds_of(&job->rows, row),
+                          bounds_of(&job->balls, ball))) {
                 return true;
             }
         }
