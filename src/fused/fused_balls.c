@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A tile of the corpus is of use to a query only if one of its two balls is within the
+ * Idea. A tile of the corpus is of use to a query only if one of its balls is within the
  * query's reach (fused_balls.cu). Where rows lie in clusters that is one tile in some tens; where
  * they do not it is all of them, and looking would cost a tenth of a query. So a few rows of the
  * corpus are asked when it is made, and the balls are kept only if those need less than half of the
  * tiles.
  *
- * Memory. Two rounded rows a tile of 128: a sixtieth of the set. While they are made, two centres a
- * tile in floats beside them.
+ * Memory. Four rounded rows a tile of 128: a thirtieth of the set. While they are made, as many
+ * centres in floats beside them.
  */
 #include "fused/fused_balls.h"
 
@@ -43,7 +43,7 @@ static void name_balls(kin_layout *layout, void *job)
 
 static kin_fused_balls balls_of(const kin_fused_set *set)
 {
-    const int64_t points = 2 * kin_ceil_div(set->points, KIN_FUSED_TILE);
+    const int64_t points = KIN_FUSED_BALLS * kin_ceil_div(set->points, KIN_FUSED_TILE);
     const int64_t tiles = kin_ceil_div(points, KIN_FUSED_TILE);
     kin_fused_balls balls = {.set = {.frame = set->frame,
                                      .points = points,
@@ -141,7 +141,9 @@ bool kin_fused_balls_serve(const kin_fused_balls *balls, const kin_gpu *gpu, int
 {
     const double least = (double)LEAST_WORK * (double)kin_max_i64(gpu->info.processors, 1);
     return balls != NULL && k <= KIN_FUSED_AIMED_K &&
-           64.0 * (double)balls->set.points * (double)(queries + READ_ONCE) >= least;
+           (double)(balls->set.points / KIN_FUSED_BALLS * KIN_FUSED_TILE) *
+                   (double)(queries + READ_ONCE) >=
+               least;
 }
 
 void kin_fused_aimed_name(kin_layout *layout, const kin_fused_balls *balls, kin_fused_aimed *aimed)
@@ -182,6 +184,7 @@ kith_status kin_fused_aimed_find(const kin_fused_device *on, const kin_fused_bal
                                  .balls = balls->set,
                                  .lists = *lists,
                                  .matrix = aimed->matrix,
+                                 .minima = aimed->minima,
                                  .pitch = balls->set.padded,
                                  .tiles = aimed->tiles,
                                  .tiles_a_block = aimed->tiles_a_block,
@@ -241,7 +244,7 @@ static kith_status ask(const kin_fused_device *on, const kin_fused_ball_source *
 static kith_status try_balls(const kin_fused_device *on, const kin_fused_ball_source *source,
                              const kin_fused_balls *balls, bool *serve)
 {
-    const int64_t tiles = balls->set.points / 2;
+    const int64_t tiles = balls->set.points / KIN_FUSED_BALLS;
     trial t = {.balls = balls,
                .asked = kin_fused_chosen_of(&source->set.frame, ASKED),
                .lists = {.rows = KIN_FUSED_BLOCK, .k = ASKED_K, .capacity = ASKED_K + 1},

@@ -4,14 +4,15 @@
  * each tells: what is farther from the query than the ball's radius and the query's reach holds
  * nothing for it. Balls are a set of their own, whose rows are the centres and have lost the
  * radius; so a screen of that set says how far each query is from each, and the bounds of pairs
- * say the rest (docs/notes/numerics.md). A tile has two balls (fused_cover.cu).
+ * say the rest (docs/notes/numerics.md). A tile has several (fused_cover.cu).
  *
  *      screen    costs of the queries with all balls                    fused_screen_*.cu
  *      aim       a query: the nearest tiles, their rows -> a reach      a block of threads each
  *      meet      a block of queries: the tiles that any of them can     a thread a tile
  *                reach -> units
  *
- * Cost. Two words of four bytes a query and tile, written and read once. */
+ * Cost. Four words of four bytes a query and tile are written; a warp reads those of 32 tiles only
+ * if the nearest of their balls is near enough for the largest of them. */
 #include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
@@ -19,9 +20,9 @@
 enum {
     THREADS = KIN_LIST_THREADS,
     WARPS = KIN_LIST_WARPS,
-    GROUP = KIN_FUSED_TILE / 2,  /* tiles whose balls share a minimum */
-    GROUPS = THREADS / GROUP,    /* that are looked at, */
-    PASSES = KIN_FUSED_AIMED / 2 /* of which each looks at two tiles */
+    GROUP = KIN_FUSED_TILE / KIN_FUSED_BALLS, /* tiles whose balls share a minimum: a warp */
+    GROUPS = 4,                               /* that are looked at */
+    PASSES = KIN_FUSED_AIMED / 2              /* of which each looks at two tiles */
 };
 
 /* ---- Aim ------------------------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static __device__ uint64_t block_least(uint64_t word, aim_shared *shared)
     return word;
 }
 
-/* A tile of each thread, of the GROUPS groups that have the nearest balls: the order of the nearer
+/* A tile of each thread, of the GROUPS groups that have the nearest balls: the order of the nearest
  * one above the tile; UINT64_MAX: none. */
 static __device__ uint64_t near_tile(const kin_fused_aim &job, int64_t tiles, aim_shared *shared)
 {
@@ -75,8 +76,10 @@ static __device__ uint64_t near_tile(const kin_fused_aim &job, int64_t tiles, ai
     if (own == UINT64_MAX || tile >= tiles) {
         return UINT64_MAX;
     }
-    const uint2 orders = *(const uint2 *)(job.matrix + blockIdx.x * job.pitch + 2 * tile);
-    return (uint64_t)min(orders.x, orders.y) << 32 | (uint64_t)tile;
+    const uint4 orders =
+        *(const uint4 *)(job.matrix + blockIdx.x * job.pitch + KIN_FUSED_BALLS * tile);
+    const uint32_t least = min(min(orders.x, orders.y), min(orders.z, orders.w));
+    return (uint64_t)least << 32 | (uint64_t)tile;
 }
 
 /* Of the row and a column; padding where there is none. */
@@ -168,27 +171,43 @@ static __device__ __forceinline__ bool reaches(const kin_fused_meet &job, const 
              kin_bound_limit(frame.bound, shared.reach[row], frame.kappa, shared.rows[row], ball));
 }
 
-/* Whether any of `count` rows of a block can reach a tile; a warp stops where all of its tiles are
- * reached. */
+/* Whether any of `count` rows of a block can reach a tile. A warp has those whose balls share a
+ * minimum, and stops where all of them are reached. */
 static __device__ bool any_reaches(const kin_fused_meet &job, const meet_shared &shared,
                                    int64_t row0, int32_t count, int64_t tile)
 {
-    const bool exists = 2 * tile < job.balls.points;
-    const kin_bound_row one = list_row(job.balls, exists ? 2 * tile : 0);
-    const kin_bound_row other = list_row(job.balls, exists ? 2 * tile + 1 : 0);
-    const uint32_t *words = job.matrix + row0 * job.pitch + (exists ? 2 * tile : 0);
+    const bool exists = KIN_FUSED_BALLS * tile < job.balls.points;
+    const int64_t ball = exists ? KIN_FUSED_BALLS * tile : 0;
+    const uint32_t *words = job.matrix + row0 * job.pitch + ball;
+    const int64_t minima_pitch = job.pitch / KIN_FUSED_TILE;
+    const uint32_t *minima = job.minima + row0 * minima_pitch + min(tile / GROUP, minima_pitch - 1);
+    kin_bound_row balls[KIN_FUSED_BALLS];
+    kin_bound_row worst = {0.0, 0.0};
+#pragma unroll
+    for (int b = 0; b < KIN_FUSED_BALLS; b++) {
+        balls[b] = list_row(job.balls, ball + b);
+        worst.norm = balls[b].norm > worst.norm ? balls[b].norm : worst.norm;
+        worst.lost = balls[b].lost > worst.lost ? balls[b].lost : worst.lost;
+    }
+    worst.norm = warp_max(worst.norm);
+    worst.lost = warp_max(worst.lost);
     bool near = !exists;
     for (int32_t first = 0; first < count; first += ROWS_AT_ONCE) {
-        uint2 orders[ROWS_AT_ONCE];
+        uint32_t least[ROWS_AT_ONCE];
 #pragma unroll
         for (int r = 0; r < ROWS_AT_ONCE; r++) {
-            orders[r] = __ldcs((const uint2 *)(words + min(first + r, count - 1) * job.pitch));
+            least[r] = __ldg(minima + min(first + r, count - 1) * minima_pitch);
         }
 #pragma unroll
         for (int r = 0; r < ROWS_AT_ONCE; r++) {
             const int32_t row = min(first + r, count - 1);
-            near = near || reaches(job, shared, row, orders[r].x, one) ||
-                   reaches(job, shared, row, orders[r].y, other);
+            if (reaches(job, shared, row, least[r], worst)) {
+                const uint4 orders = __ldcs((const uint4 *)(words + row * job.pitch));
+                near = near || reaches(job, shared, row, orders.x, balls[0]) ||
+                       reaches(job, shared, row, orders.y, balls[1]) ||
+                       reaches(job, shared, row, orders.z, balls[2]) ||
+                       reaches(job, shared, row, orders.w, balls[3]);
+            }
         }
         if (__all_sync(KIN_ALL_LANES, near)) {
             break;
@@ -200,7 +219,7 @@ static __device__ bool any_reaches(const kin_fused_meet &job, const meet_shared 
 /* By the last block of threads, when all others have counted. */
 static __device__ void make_units(const kin_fused_meet &job, int64_t blocks)
 {
-    const int64_t tiles = job.balls.points / 2;
+    const int64_t tiles = job.balls.points / KIN_FUSED_BALLS;
     uint32_t made = 0;
     uint64_t met = 0;
     for (int64_t b = 0; b < blocks; b++) {
@@ -267,7 +286,7 @@ static __global__ void __launch_bounds__(THREADS)
 int kin_fused_launch_meet(kin_gpu_stream *stream, const kin_fused_meet *job)
 {
     const int64_t blocks = (job->rows.points + KIN_FUSED_BLOCK - 1) / KIN_FUSED_BLOCK;
-    const int64_t pieces = (job->balls.points / 2 + THREADS - 1) / THREADS;
+    const int64_t pieces = (job->balls.points / KIN_FUSED_BALLS + THREADS - 1) / THREADS;
     return blocks * pieces == 0
                ? 0
                : kin_gpu_launch_behind(stream, meet_kernel,

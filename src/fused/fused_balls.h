@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which tiles of a corpus of bytes queries can reach: two balls around each tile, as a set that the
+ * Which tiles of a corpus of bytes queries can reach: balls around each tile, as a set that the
  * screen reads like rows (fused_balls.cu). For searches of a corpus whose rows lie in clusters;
  * what is reached is screened as ever. */
 #ifndef KIN_FUSED_BALLS_H
@@ -11,7 +11,7 @@
 enum { KIN_FUSED_AIMED_BLOCKS = 16 };
 
 typedef struct kin_fused_balls {
-    kin_fused_set set; /* ball b is of tile b / 2; what it has lost is its radius, and more */
+    kin_fused_set set; /* KIN_FUSED_BALLS a tile; what a ball has lost is its radius, and more */
     void *block;
     unsigned char *rounded;
     kin_fused_facts *facts;

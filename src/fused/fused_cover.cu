@@ -107,95 +107,124 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
-/* ---- Two balls ------------------------------------------------------------------------------- */
+/* ---- Several balls --------------------------------------------------------------------------- */
 
-enum { SPLITS = 2 /* means of both sides, again and again */ };
+enum { SPLITS = 2 /* means of all sides, again and again */ };
 
 typedef struct split_shared {
-    uint64_t farthest;                    /* distance by its bits, row */
-    uint32_t second[KIN_FUSED_TILE / 32]; /* rows of the second side */
-    float most[2];
+    uint64_t farthest;             /* distance by its bits, row */
+    uint32_t side[KIN_FUSED_TILE]; /* by row, its ball */
+    float most[KIN_FUSED_BALLS];
 } split_shared;
 
-/* The mean of a side, by a thread a column; nothing changes where it has no rows. */
-KIN_DEVICE void mean_of_side(const kin_fused_set &set, const unsigned char *rows, int32_t count,
-                             const split_shared &shared, int32_t side, float *centre)
+/* Each ball's centre becomes the mean of its rows, if it has some; by a thread a column. */
+KIN_DEVICE void find_means(const kin_fused_set &set, const unsigned char *rows, int32_t count,
+                           const split_shared &shared, float *centres)
 {
     for (int32_t c = (int32_t)threadIdx.x; c < set.frame.cols; c += KIN_FUSED_THREADS) {
-        int32_t sum = 0;
-        int32_t found = 0;
+        int32_t sums[KIN_FUSED_BALLS] = {};
+        int32_t found[KIN_FUSED_BALLS] = {};
         for (int32_t r = 0; r < count; r++) {
-            const bool own = (int32_t)(shared.second[r / 32] >> r % 32 & 1) == side;
-            sum += own ? (int8_t)rows[(int64_t)r * set.frame.row_bytes + c] : 0;
-            found += own ? 1 : 0;
+            const int32_t value = (int8_t)rows[(int64_t)r * set.frame.row_bytes + c];
+#pragma unroll
+            for (int b = 0; b < KIN_FUSED_BALLS; b++) {
+                sums[b] += shared.side[r] == (uint32_t)b ? value : 0;
+                found[b] += shared.side[r] == (uint32_t)b ? 1 : 0;
+            }
         }
-        if (found > 0) {
-            centre[c] = (float)sum / (float)found;
+#pragma unroll
+        for (int b = 0; b < KIN_FUSED_BALLS; b++) {
+            if (found[b] > 0) {
+                centres[b * set.frame.cols + c] = (float)sums[b] / (float)found[b];
+            }
         }
     }
 }
 
-/* The first centre is the mean, the second the row that is farthest from it; then each row goes to
- * the nearer one, and both become means of what they have. */
+/* The nearest of the first `balls` centres, by the lanes of a row; the square of its distance. */
+KIN_DEVICE float find_side(const kin_fused_set &set, const unsigned char *row, const float *centres,
+                           int32_t balls, uint32_t *side)
+{
+    const int32_t lane = (int32_t)threadIdx.x % LANES;
+    float least = INFINITY;
+    *side = 0;
+    for (int32_t b = 0; b < balls; b++) {
+        const float square =
+            distance_sq<KIN_FUSED_S8>(set, row, centres + b * set.frame.cols, lane);
+        *side = square < least ? (uint32_t)b : *side;
+        least = fminf(least, square);
+    }
+    return least;
+}
+
+/* One more centre: the row that is farthest from those that there are. */
+KIN_DEVICE void add_centre(const kin_fused_set &set, const unsigned char *rows, int32_t count,
+                           int32_t balls, split_shared *shared, float *centres)
+{
+    if (threadIdx.x == 0) {
+        shared->farthest = 0;
+    }
+    __syncthreads();
+    for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
+        const int64_t own = (int64_t)(r < count ? r : 0) * set.frame.row_bytes;
+        uint32_t side = 0;
+        const float square = find_side(set, rows + own, centres, balls, &side);
+        if (r < count && threadIdx.x % LANES == 0) {
+            atomicMax((unsigned long long *)&shared->farthest,
+                      (unsigned long long)__float_as_uint(square) << 32 | (uint32_t)r);
+        }
+    }
+    __syncthreads();
+    const int64_t row = (int64_t)(uint32_t)shared->farthest * set.frame.row_bytes;
+    for (int32_t c = (int32_t)threadIdx.x; c < set.frame.cols; c += KIN_FUSED_THREADS) {
+        centres[balls * set.frame.cols + c] = (float)(int8_t)rows[row + c];
+    }
+    __syncthreads();
+}
+
+/* The first centre is the mean, each other one the row that is farthest from those before; then
+ * rows go to the nearest, and all become means of what they have. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     split_tiles(const __grid_constant__ kin_fused_split job)
 {
     __shared__ split_shared shared;
     const kin_fused_set &set = job.set;
-    const int32_t cols = set.frame.cols;
     const int64_t first = (int64_t)blockIdx.x * KIN_FUSED_TILE;
     const int64_t left = set.points - first;
     const int32_t count = (int32_t)(left < KIN_FUSED_TILE ? left : KIN_FUSED_TILE);
     const unsigned char *rows = set.rounded + first * set.frame.row_bytes;
-    float *centres = job.centres + 2 * (int64_t)blockIdx.x * cols;
-    const int32_t lane = (int32_t)threadIdx.x % LANES;
-    if (threadIdx.x < KIN_FUSED_TILE / 32) {
-        shared.second[threadIdx.x] = 0;
-        shared.most[threadIdx.x % 2] = 0.0F;
-        shared.farthest = 0;
+    float *centres = job.centres + (int64_t)blockIdx.x * KIN_FUSED_BALLS * set.frame.cols;
+    if (threadIdx.x < KIN_FUSED_TILE) {
+        shared.side[threadIdx.x] = 0;
+        shared.most[threadIdx.x % KIN_FUSED_BALLS] = 0.0F;
     }
     __syncthreads();
-    mean_of_side(set, rows, count, shared, 0, centres);
+    find_means(set, rows, count, shared, centres);
     __syncthreads();
-    for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
-        const int64_t own = (int64_t)(r < count ? r : 0) * set.frame.row_bytes;
-        const float square = distance_sq<KIN_FUSED_S8>(set, rows + own, centres, lane);
-        if (r < count && lane == 0) {
-            atomicMax((unsigned long long *)&shared.farthest,
-                      (unsigned long long)__float_as_uint(square) << 32 | (uint32_t)r);
-        }
+    for (int32_t balls = 1; balls < KIN_FUSED_BALLS; balls++) {
+        add_centre(set, rows, count, balls, &shared, centres);
     }
-    __syncthreads();
-    for (int32_t c = (int32_t)threadIdx.x; c < cols; c += KIN_FUSED_THREADS) {
-        const int64_t row = (int64_t)(uint32_t)shared.farthest * set.frame.row_bytes;
-        centres[cols + c] = (float)(int8_t)rows[row + c];
-    }
-    __syncthreads();
     for (int turn = 0; turn <= SPLITS; turn++) {
         for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
             const int64_t own = (int64_t)(r < count ? r : 0) * set.frame.row_bytes;
-            const float one = distance_sq<KIN_FUSED_S8>(set, rows + own, centres, lane);
-            const float other = distance_sq<KIN_FUSED_S8>(set, rows + own, centres + cols, lane);
-            const uint32_t side = other < one ? 1 : 0;
-            if (r < count && lane == 0 && turn < SPLITS) {
-                const uint32_t bit = 1u << r % 32;
-                (void)(side != 0 ? atomicOr(&shared.second[r / 32], bit)
-                                 : atomicAnd(&shared.second[r / 32], ~bit));
-            } else if (r < count && lane == 0) {
+            uint32_t side = 0;
+            const float square = find_side(set, rows + own, centres, KIN_FUSED_BALLS, &side);
+            if (r < count && threadIdx.x % LANES == 0 && turn < SPLITS) {
+                shared.side[r] = side;
+            } else if (r < count && threadIdx.x % LANES == 0) {
                 const float radius =
-                    kin_ball_radius(side != 0 ? other : one, cols, set.facts[first + r].lost);
+                    kin_ball_radius(square, set.frame.cols, set.facts[first + r].lost);
                 atomicMax((unsigned *)&shared.most[side], __float_as_uint(radius));
             }
         }
         __syncthreads();
         if (turn < SPLITS) {
-            mean_of_side(set, rows, count, shared, 0, centres);
-            mean_of_side(set, rows, count, shared, 1, centres + cols);
+            find_means(set, rows, count, shared, centres);
             __syncthreads();
         }
     }
-    if (threadIdx.x < 2) {
-        job.radii[2 * (int64_t)blockIdx.x + threadIdx.x] = shared.most[threadIdx.x];
+    if (threadIdx.x < KIN_FUSED_BALLS) {
+        job.radii[(int64_t)blockIdx.x * KIN_FUSED_BALLS + threadIdx.x] = shared.most[threadIdx.x];
     }
 }
 

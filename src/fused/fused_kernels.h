@@ -130,12 +130,13 @@ typedef struct kin_fused_cover {
     float *radii;
 } kin_fused_cover;
 
-/* Two balls around each tile of a set of bytes, those of tile t being number 2 t and 2 t + 1: every
- * row of the tile is in one of them. So rows of two clusters, or one that lies far from all others,
+/* Balls around each tile of a set of bytes, KIN_FUSED_BALLS of them, one behind the other: every
+ * row of the tile is in one. So rows of several clusters, or some that lie far from all others,
  * make no large ball. */
+enum { KIN_FUSED_BALLS = 4 };
 typedef struct kin_fused_split {
     kin_fused_set set;
-    float *centres; /* 2 x padded / 128 x cols */
+    float *centres; /* balls x cols */
     float *radii;
 } kin_fused_split;
 
@@ -297,6 +298,7 @@ typedef struct kin_fused_meet {
     kin_fused_set balls;
     kin_fused_lists lists; /* reach is read */
     const uint32_t *matrix;
+    const uint32_t *minima;
     int64_t pitch;
     uint32_t *tiles; /* blocks x tiles_a_block */
     uint32_t tiles_a_block;

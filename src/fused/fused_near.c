@@ -18,7 +18,7 @@
 /* Blocks of rows are aimed at a time, as far as there is room; more than a share of all tiles is
  * not worth it; and where more than a share of the first rows overflow, rows are too coarse. */
 enum { UNITS_A_PROCESSOR = 16, MOST_NEAR = 2, MOST_LOST = 4 };
-static const uint64_t AIMED_BYTES = 1u << 30;
+static const uint64_t AIMED_BYTES = UINT64_C(1) << 31;
 
 typedef struct aiming {
     const kin_fused_balls *balls;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tiles that rows can reach, on a device against plain C: two balls of each tile (split), what the
+ * Tiles that rows can reach, on a device against plain C: balls of each tile (split), what the
  * nearest tiles prove (aim), and which tiles each block of rows then meets (meet). Rows lie in
  * clusters, or are equal, or nothing tells them apart; some of those that ask are far from all. */
 #include <setjmp.h>
@@ -90,22 +90,22 @@ static double distance(const signed char *row, const float *centre)
     return sqrt(square);
 }
 
-/* ---- Two balls ------------------------------------------------------------------------------- */
+/* ---- Balls ----------------------------------------------------------------------------------- */
 
 /* Every row, and what it has lost, is in one of them, and no ball is much too large. */
 static void check_split(test_bench *b, const balls_case *c, const test_bytes *cols,
                         const float *centres, const float *radii)
 {
-    double most[2] = {0.0, 0.0};
+    double most[KIN_FUSED_BALLS] = {0.0};
     for (int64_t p = 0; p < cols->host.points; p++) {
-        const int64_t ball = p / KIN_FUSED_TILE * 2;
+        const int64_t ball = p / KIN_FUSED_TILE * KIN_FUSED_BALLS;
         const double lost = (double)cols->facts[p].lost;
         double least = INFINITY;
         if (p % KIN_FUSED_TILE == 0) {
-            most[0] = most[1] = 0.0;
+            memset(most, 0, sizeof most);
         }
         bool within = false;
-        for (int64_t i = 0; i < 2; i++) {
+        for (int64_t i = 0; i < KIN_FUSED_BALLS; i++) {
             const double away =
                 distance(cols->rows + p * KIN_FUSED_SLICE, centres + (ball + i) * COLS) + lost;
             within = within || away <= (double)radii[ball + i];
@@ -116,7 +116,7 @@ static void check_split(test_bench *b, const balls_case *c, const test_bytes *co
             test_bench_tell(b, "a row in no ball", c->name, ball, p, least, (double)radii[ball]);
         }
         if (p % KIN_FUSED_TILE == KIN_FUSED_TILE - 1 || p == cols->host.points - 1) {
-            for (int64_t i = 0; i < 2; i++) {
+            for (int64_t i = 0; i < KIN_FUSED_BALLS; i++) {
                 if ((double)radii[ball + i] > most[i] * 1.001 + 0.001) {
                     test_bench_tell(b, "radius", c->name, ball + i, p, most[i],
                                     (double)radii[ball + i]);
@@ -130,7 +130,7 @@ static void check_split(test_bench *b, const balls_case *c, const test_bytes *co
 static test_bytes round_balls(test_bench *b, const test_bytes *cols, const float *centres,
                               const float *radii)
 {
-    const int64_t points = 2 * kin_ceil_div(cols->host.points, KIN_FUSED_TILE);
+    const int64_t points = KIN_FUSED_BALLS * kin_ceil_div(cols->host.points, KIN_FUSED_TILE);
     test_bytes t = {.host = cols->host};
     t.host.points = points;
     t.host.padded = kin_round_up(points, KIN_FUSED_BLOCK);
@@ -289,7 +289,7 @@ static void check_meet(test_bench *b, const balls_case *c, const kin_fused_meet 
 static void run_meet(test_bench *b, const balls_case *c, kin_fused_meet *job, const uint8_t *near,
                      int64_t blocks)
 {
-    const int64_t tiles = job->balls.points / 2;
+    const int64_t tiles = job->balls.points / KIN_FUSED_BALLS;
     for (int turn = 0; turn < 2; turn++) {
         const int held = b->block_count;
         job->tiles_a_block = turn == 0 ? (uint32_t)tiles : 1;
@@ -315,7 +315,7 @@ static void run_aim(test_bench *b, const balls_case *c, const test_bytes *rows,
                     const test_bytes *cols, const test_bytes *balls)
 {
     const int64_t pitch = balls->host.padded;
-    const int64_t tiles = balls->host.points / 2;
+    const int64_t tiles = balls->host.points / KIN_FUSED_BALLS;
     const int64_t blocks = kin_ceil_div(rows->host.points, KIN_FUSED_BLOCK);
     const uint64_t words = (uint64_t)(rows->host.points * pitch);
     uint32_t *minima = test_host_block(words / KIN_FUSED_TILE, sizeof *minima);
@@ -340,6 +340,7 @@ static void run_aim(test_bench *b, const balls_case *c, const test_bytes *rows,
                            .balls = balls->device,
                            .lists = aim.lists,
                            .matrix = aim.matrix,
+                           .minima = aim.minima,
                            .pitch = pitch,
                            .units_a_block = UNITS};
     run_meet(b, c, &meet, near, blocks);
@@ -353,7 +354,7 @@ static void run_aim(test_bench *b, const balls_case *c, const test_bytes *rows,
 static void run_case(test_bench *b, const balls_case *c)
 {
     const int held = b->block_count;
-    const uint64_t n = 2 * (uint64_t)kin_ceil_div(c->points, KIN_FUSED_TILE);
+    const uint64_t n = KIN_FUSED_BALLS * (uint64_t)kin_ceil_div(c->points, KIN_FUSED_TILE);
     test_bytes rows = make_bytes(b, c, c->asked, true);
     test_bytes cols = make_bytes(b, c, c->points, false);
     const kin_fused_split split = {.set = cols.device,

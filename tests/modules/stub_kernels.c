@@ -122,7 +122,8 @@ static int cover(kin_gpu_stream *stream, const kin_fused_cover *job)
 
 static int split(kin_gpu_stream *stream, const kin_fused_split *job)
 {
-    const int64_t balls = 2 * ((job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE);
+    const int64_t balls =
+        KIN_FUSED_BALLS * ((job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE);
     (void)stream;
     memset(job->centres, 0, (size_t)balls * (size_t)job->set.frame.cols * sizeof *job->centres);
     memset(job->radii, 0, (size_t)balls * sizeof *job->radii);

@@ -187,13 +187,16 @@ static int64_t tiles_of(const kin_fused_set *set)
     return (set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
 }
 
-/* By ascending cost of the nearer ball, above the last one; UINT64_MAX: there is none. */
+/* By ascending cost of the nearest ball, above the last one; UINT64_MAX: there is none. */
 static uint64_t next_tile(const kin_fused_aim *job, int64_t row, uint64_t last, bool is_first)
 {
     uint64_t next = UINT64_MAX;
     for (int64_t tile = 0; tile < tiles_of(&job->cols); tile++) {
-        const uint32_t *orders = job->matrix + row * job->pitch + 2 * tile;
-        const uint32_t least = orders[0] < orders[1] ? orders[0] : orders[1];
+        const uint32_t *orders = job->matrix + row * job->pitch + KIN_FUSED_BALLS * tile;
+        uint32_t least = orders[0];
+        for (int b = 1; b < KIN_FUSED_BALLS; b++) {
+            least = orders[b] < least ? orders[b] : least;
+        }
         const uint64_t word = (uint64_t)least << 32 | (uint64_t)tile;
         next = (is_first || word > last) && word < next ? word : next;
     }
@@ -242,7 +245,8 @@ static bool any_reaches(const kin_fused_meet *job, int64_t block, int64_t tile)
 {
     const int64_t end = (block + 1) * KIN_FUSED_BLOCK;
     for (int64_t row = block * KIN_FUSED_BLOCK; row < end && row < job->rows.points; row++) {
-        for (int64_t ball = 2 * tile; ball < 2 * tile + 2; ball++) {
+        for (int64_t b = 0; b < KIN_FUSED_BALLS; b++) {
+            const int64_t ball = KIN_FUSED_BALLS * tile + b;
             const double cost = cost_of(job->rows.frame.type, job->matrix[row * job->pitch + ball]);
             if (is_within(&job->rows.frame, job->lists.reach[row], cost, bounds_of(&job->rows, row),
                           bounds_of(&job->balls, ball))) {
@@ -255,7 +259,7 @@ static bool any_reaches(const kin_fused_meet *job, int64_t block, int64_t tile)
 
 static void fused_meet(const kin_fused_meet *job)
 {
-    const int64_t tiles = job->balls.points / 2;
+    const int64_t tiles = job->balls.points / KIN_FUSED_BALLS;
     *job->unit_count = 0;
     for (int64_t b = 0; b * KIN_FUSED_BLOCK < job->rows.points; b++) {
         const uint32_t slot = (uint32_t)b * job->tiles_a_block;

@@ -366,23 +366,23 @@ static void fused_cover(const kin_fused_cover *job)
 
 REFERENCE_FUSED(cover)
 
-/* The rows of a tile in halves: any two balls are right. */
+/* The rows of a tile in pieces: any balls are right. */
 static void fused_split(const kin_fused_split *job)
 {
     const kin_fused_set *set = &job->set;
     const int32_t cols = set->frame.cols;
-    enum { HALF = KIN_FUSED_TILE / 2 };
-    for (int64_t ball = 0; ball < 2 * ((set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE);
-         ball++) {
+    enum { PIECE = KIN_FUSED_TILE / KIN_FUSED_BALLS };
+    const int64_t tiles = (set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    for (int64_t ball = 0; ball < KIN_FUSED_BALLS * tiles; ball++) {
         float *centre = job->centres + ball * cols;
         memset(centre, 0, (size_t)cols * sizeof *centre);
         job->radii[ball] = 0.0F;
-        for (int64_t p = ball * HALF; p < (ball + 1) * HALF && p < set->points; p++) {
+        for (int64_t p = ball * PIECE; p < (ball + 1) * PIECE && p < set->points; p++) {
             for (int32_t col = 0; col < cols; col++) {
-                centre[col] += rounded_of(set, p, col) / HALF;
+                centre[col] += rounded_of(set, p, col) / PIECE;
             }
         }
-        for (int64_t p = ball * HALF; p < (ball + 1) * HALF && p < set->points; p++) {
+        for (int64_t p = ball * PIECE; p < (ball + 1) * PIECE && p < set->points; p++) {
             job->radii[ball] = fmaxf(job->radii[ball], radius_of(set, p, centre));
         }
     }
