@@ -13,8 +13,7 @@
 
 enum {
     LEAST_POINTS = 49152,
-    PARTS = 256, /* units of a block of queries that meets all balls */
-    ASKED = 8,   /* rows of the corpus, */
+    ASKED = 8, /* rows of the corpus, */
     ASKED_K = 10,
     MOST_SHARE = 2, /* which may need one tile in two */
     /* Queries that look at all columns take as long for each as an eighth of what bytes do that are
@@ -32,10 +31,6 @@ static void name_balls(kin_layout *layout, void *job)
     b->rounded = kin_layout_array(layout, n, (uint64_t)b->set.frame.row_bytes);
     b->facts = kin_layout_array(layout, n, sizeof *b->facts);
     b->half = kin_layout_array(layout, n, sizeof *b->half);
-    b->numbers = kin_layout_array(layout, n / KIN_FUSED_TILE, sizeof *b->numbers);
-    b->units =
-        kin_layout_array(layout, (uint64_t)(KIN_FUSED_AIMED_BLOCKS * b->parts), sizeof *b->units);
-    b->unit_counts = kin_layout_array(layout, KIN_FUSED_AIMED_BLOCKS + 1, sizeof *b->unit_counts);
     b->set.rounded = b->rounded;
     b->set.facts = b->facts;
     b->set.half = b->half;
@@ -44,43 +39,12 @@ static void name_balls(kin_layout *layout, void *job)
 static kin_fused_balls balls_of(const kin_fused_set *set)
 {
     const int64_t points = KIN_FUSED_BALLS * kin_ceil_div(set->points, KIN_FUSED_TILE);
-    const int64_t tiles = kin_ceil_div(points, KIN_FUSED_TILE);
     kin_fused_balls balls = {.set = {.frame = set->frame,
                                      .points = points,
-                                     .padded = kin_round_up(points, KIN_FUSED_BLOCK)},
-                             .parts = kin_min_i64(PARTS, tiles)};
+                                     .padded = kin_round_up(points, KIN_FUSED_BLOCK)}};
     balls.set.frame.mean = NULL; /* centres are in the frame */
     balls.set.frame.scale = 1.0;
     return balls;
-}
-
-static kith_status list_units(const kin_fused_device *on, const kin_fused_balls *balls)
-{
-    const int64_t tiles = kin_ceil_div(balls->set.points, KIN_FUSED_TILE);
-    const int64_t count = KIN_FUSED_AIMED_BLOCKS * balls->parts;
-    uint32_t counts[KIN_FUSED_AIMED_BLOCKS + 1];
-    uint32_t *numbers = NULL;
-    kin_fused_unit *units = NULL;
-    KIN_HOLD(hold, on->ctx);
-    KIN_NEW(&hold, numbers, (uint64_t)tiles, "tiles of balls");
-    KIN_NEW(&hold, units, (uint64_t)count, "tiles of balls");
-    for (int64_t i = 0; i < tiles; i++) {
-        numbers[i] = (uint32_t)i;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t part = i % balls->parts;
-        const int64_t first = tiles * part / balls->parts;
-        const int64_t end = tiles * (part + 1) / balls->parts;
-        units[i] = (kin_fused_unit){(uint32_t)(i / balls->parts), (uint32_t)first,
-                                    (uint32_t)(end - first), 0};
-    }
-    for (int64_t blocks = 0; blocks <= KIN_FUSED_AIMED_BLOCKS; blocks++) {
-        counts[blocks] = (uint32_t)(blocks * balls->parts);
-    }
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, balls->numbers, numbers,
-                           (uint64_t)tiles * sizeof *numbers));
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, balls->units, units, (uint64_t)count * sizeof *units));
-    return kin_gpu_upload(on->ctx, on->gpu, balls->unit_counts, counts, sizeof counts);
 }
 
 /* Centres are rounded like rows that have lost the radius before. */
@@ -116,7 +80,6 @@ static kith_status fill_balls(const kin_fused_device *on, const kin_fused_set *s
 {
     KIN_TRY(
         kin_gpu_layout_make(on->ctx, on->gpu, name_balls, balls, "balls of tiles", &balls->block));
-    KIN_TRY(list_units(on, balls));
     return round_balls(on, set, balls);
 }
 
@@ -150,52 +113,35 @@ void kin_fused_aimed_name(kin_layout *layout, const kin_fused_balls *balls, kin_
 {
     const uint64_t blocks = (uint64_t)kin_ceil_div(aimed->rows, KIN_FUSED_BLOCK);
     const uint64_t n = (uint64_t)aimed->rows;
-    const uint64_t pitch = (uint64_t)balls->set.padded;
+    const uint64_t groups = (uint64_t)(balls->set.padded / KIN_FUSED_TILE);
     aimed->columns = kin_layout_array(layout, blocks, sizeof *aimed->columns);
     aimed->tiles = kin_layout_array(layout, blocks * aimed->tiles_a_block, sizeof *aimed->tiles);
     aimed->units = kin_layout_array(layout, blocks * aimed->units_a_block, sizeof *aimed->units);
-    aimed->matrix = kin_layout_array(layout, kin_size_mul(n, pitch), sizeof *aimed->matrix);
-    aimed->minima = kin_layout_array(layout, n * (pitch / KIN_FUSED_TILE), sizeof *aimed->minima);
+    aimed->minima = kin_layout_array(layout, kin_size_mul(n, groups), sizeof *aimed->minima);
 }
 
 kith_status kin_fused_aimed_find(const kin_fused_device *on, const kin_fused_balls *balls,
                                  const kin_fused_set *rows, const kin_fused_set *cols,
                                  const kin_fused_lists *lists, kin_fused_aimed *aimed)
 {
-    const int64_t blocks = kin_ceil_div(rows->points, KIN_FUSED_BLOCK);
-    const kin_fused_screen screen = {.mode = KIN_FUSED_MATRIX,
-                                     .rows = *rows,
-                                     .cols = balls->set,
-                                     .units = balls->units,
-                                     .unit_count = &balls->unit_counts[blocks],
-                                     .next = &aimed->counters[0],
-                                     .tiles = balls->numbers,
-                                     .matrix = aimed->matrix,
-                                     .minima = aimed->minima,
-                                     .pitch = balls->set.padded};
     const kin_fused_aim aim = {.rows = *rows,
                                .cols = *cols,
+                               .balls = balls->set,
                                .lists = *lists,
-                               .matrix = aimed->matrix,
-                               .minima = aimed->minima,
-                               .pitch = balls->set.padded};
-    aimed->unit_count = &aimed->counters[2];
+                               .minima = aimed->minima};
+    aimed->unit_count = &aimed->counters[1];
     const kin_fused_meet meet = {.rows = *rows,
                                  .balls = balls->set,
                                  .lists = *lists,
-                                 .matrix = aimed->matrix,
-                                 .minima = aimed->minima,
-                                 .pitch = balls->set.padded,
                                  .tiles = aimed->tiles,
                                  .tiles_a_block = aimed->tiles_a_block,
                                  .units_a_block = aimed->units_a_block,
                                  .units = aimed->units,
                                  .unit_count = aimed->unit_count,
-                                 .arrived = &aimed->counters[1],
-                                 .counts = &aimed->counters[3],
+                                 .arrived = &aimed->counters[0],
+                                 .counts = &aimed->counters[2],
                                  .columns = aimed->columns,
                                  .met = aimed->met};
-    KIN_TRY(kin_fused_launched(on, on->kernels->screen(on->stream, &screen), "finding near balls"));
     KIN_TRY(kin_fused_launched(on, on->kernels->aim(on->stream, &aim), "finding thresholds"));
     return kin_fused_launched(on, on->kernels->meet(on->stream, &meet), "finding near tiles");
 }
@@ -267,7 +213,8 @@ kith_status kin_fused_balls_make(const kin_fused_device *on, const kin_fused_bal
     bool serve = source->like != NULL;
     *out = NULL;
     if (set->points < LEAST_POINTS || set->frame.type != KIN_FUSED_S8 ||
-        set->frame.bound != KIN_BOUND_DISTANCE || (source->grew && !serve)) {
+        set->frame.bound != KIN_BOUND_DISTANCE || set->frame.row_bytes > KIN_FUSED_AIMED_BYTES ||
+        (source->grew && !serve)) {
         return KITH_OK;
     }
     KIN_TRY(kin_alloc_zero(on->ctx, &balls, 1, sizeof *balls, "balls of tiles"));

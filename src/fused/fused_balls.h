@@ -16,10 +16,6 @@ typedef struct kin_fused_balls {
     unsigned char *rounded;
     kin_fused_facts *facts;
     kin_fused_word *half;
-    uint32_t *numbers;     /* 0, 1, ..., a number for each tile of balls */
-    kin_fused_unit *units; /* all of those, of each of KIN_FUSED_AIMED_BLOCKS blocks of rows */
-    uint32_t *unit_counts; /* of so many blocks */
-    int64_t parts;         /* units of a block */
 } kin_fused_balls;
 
 /* Of a set of bytes under a distance whose rows lie in clusters, where some of its rows would need
@@ -53,13 +49,12 @@ typedef struct kin_fused_aimed {
     uint32_t *tiles;
     kin_fused_unit *units;
     uint32_t *unit_count; /* set by kin_fused_aimed_find */
-    uint32_t *matrix;
     uint32_t *minima;
 } kin_fused_aimed;
 
 static inline int64_t kin_fused_aimed_counters(int64_t rows)
 {
-    return 3 + kin_ceil_div(rows, KIN_FUSED_BLOCK);
+    return 2 + kin_ceil_div(rows, KIN_FUSED_BLOCK);
 }
 void kin_fused_aimed_name(kin_layout *layout, const kin_fused_balls *balls, kin_fused_aimed *aimed);
 /* The reach of each row, and the tiles of cols that its block meets, as units. */

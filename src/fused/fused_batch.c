@@ -49,7 +49,7 @@ typedef struct batch_in {
     kin_row_transform *transforms; /* or NULL */
     uint32_t *next;                /* for the screen: 0; behind it counters of balls */
 } batch_in;
-enum { COUNTERS = 5 };
+enum { COUNTERS = 4 };
 
 /* What kernels tell of the queries: nothing, as a rule. */
 typedef struct complaints {

@@ -276,17 +276,16 @@ typedef struct kin_fused_kth {
     kin_bound_row col_worst;
 } kin_fused_kth;
 
-/* Reach of each row of a set of bytes from the columns of the KIN_FUSED_AIMED tiles that are
- * nearest by what a screen has written: costs with the balls of kin_fused_split, as a set. k is at
- * most KIN_FUSED_AIMED_K. */
-enum { KIN_FUSED_AIMED = 8, KIN_FUSED_AIMED_K = 64 };
+/* Reach of each row of a set of bytes from the columns of KIN_FUSED_AIMED tiles that have near
+ * balls (kin_fused_split, as a set). k is at most KIN_FUSED_AIMED_K, a rounded row has at most
+ * KIN_FUSED_AIMED_BYTES. */
+enum { KIN_FUSED_AIMED = 8, KIN_FUSED_AIMED_K = 64, KIN_FUSED_AIMED_BYTES = 256 };
 typedef struct kin_fused_aim {
     kin_fused_set rows;
     kin_fused_set cols;
+    kin_fused_set balls;
     kin_fused_lists lists;
-    const uint32_t *matrix; /* rows x pitch */
-    const uint32_t *minima; /* rows x pitch / 128 */
-    int64_t pitch;
+    uint32_t *minima; /* scratch: rows x padded balls / 128 */
 } kin_fused_aim;
 
 /* The tiles of columns that a row of each block can reach, in any order, as at most units_a_block
@@ -297,10 +296,7 @@ typedef struct kin_fused_meet {
     kin_fused_set rows;
     kin_fused_set balls;
     kin_fused_lists lists; /* reach is read */
-    const uint32_t *matrix;
-    const uint32_t *minima;
-    int64_t pitch;
-    uint32_t *tiles; /* blocks x tiles_a_block */
+    uint32_t *tiles;       /* blocks x tiles_a_block */
     uint32_t tiles_a_block;
     uint32_t units_a_block;
     kin_fused_unit *units;

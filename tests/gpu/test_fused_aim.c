@@ -150,6 +150,7 @@ static test_bytes round_balls(test_bench *b, const test_bytes *cols, const float
     t.host.rounded = (unsigned char *)t.rows;
     t.host.facts = t.facts;
     t.device = t.host;
+    t.device.rounded = test_bench_copy(b, t.rows, (uint64_t)t.host.padded * KIN_FUSED_SLICE);
     t.device.facts = test_bench_copy(b, t.facts, (uint64_t)t.host.padded * sizeof *t.facts);
     return t;
 }
@@ -165,24 +166,6 @@ static int32_t cost_of(const test_bytes *rows, int64_t row, const test_bytes *co
         cost += t * t;
     }
     return cost;
-}
-
-/* Costs with all balls, as a screen writes them. */
-static uint32_t *make_matrix(const test_bytes *rows, const test_bytes *balls, uint32_t *minima)
-{
-    const int64_t pitch = balls->host.padded;
-    uint32_t *matrix = test_host_block((uint64_t)(rows->host.points * pitch), sizeof *matrix);
-    for (int64_t row = 0; row < rows->host.points; row++) {
-        for (int64_t col = 0; col < pitch; col++) {
-            uint32_t *least = &minima[(row * pitch + col) / KIN_FUSED_TILE];
-            const uint32_t order = col < balls->host.points
-                                       ? (uint32_t)cost_of(rows, row, balls, col) ^ 0x80000000u
-                                       : UINT32_MAX;
-            matrix[row * pitch + col] = order;
-            *least = col % KIN_FUSED_TILE == 0 || order < *least ? order : *least;
-        }
-    }
-    return matrix;
 }
 
 static int by_value(const void *a, const void *b)
@@ -314,20 +297,16 @@ static void run_meet(test_bench *b, const balls_case *c, kin_fused_meet *job, co
 static void run_aim(test_bench *b, const balls_case *c, const test_bytes *rows,
                     const test_bytes *cols, const test_bytes *balls)
 {
-    const int64_t pitch = balls->host.padded;
     const int64_t tiles = balls->host.points / KIN_FUSED_BALLS;
     const int64_t blocks = kin_ceil_div(rows->host.points, KIN_FUSED_BLOCK);
-    const uint64_t words = (uint64_t)(rows->host.points * pitch);
-    uint32_t *minima = test_host_block(words / KIN_FUSED_TILE, sizeof *minima);
-    uint32_t *matrix = make_matrix(rows, balls, minima);
+    const uint64_t asked = (uint64_t)rows->host.points;
+    const uint64_t groups = (uint64_t)(balls->host.padded / KIN_FUSED_TILE);
     const kin_fused_aim aim = {
         .rows = rows->device,
         .cols = cols->device,
-        .lists = {.k = K,
-                  .reach = test_bench_block(b, (uint64_t)rows->host.points * sizeof(double), 0)},
-        .matrix = test_bench_copy(b, matrix, words * sizeof *matrix),
-        .minima = test_bench_copy(b, minima, words / KIN_FUSED_TILE * sizeof *minima),
-        .pitch = pitch};
+        .balls = balls->device,
+        .lists = {.k = K, .reach = test_bench_block(b, asked * sizeof(double), 0)},
+        .minima = test_bench_block(b, asked * groups * sizeof(uint32_t), 0)};
     test_bench_launched(b, b->gpu->module->fused->aim(b->gpu->stream, &aim), "aim");
     double *away = make_distances(rows, cols);
     double *reach = test_host_copy(b, aim.lists.reach, (uint64_t)rows->host.points * sizeof *reach);
@@ -336,19 +315,12 @@ static void run_aim(test_bench *b, const balls_case *c, const test_bytes *rows,
     for (int64_t i = 0; i < blocks * tiles; i++) {
         near[i] = is_near(rows, cols, away, reach, i / tiles, i % tiles) ? 1 : 0;
     }
-    kin_fused_meet meet = {.rows = rows->device,
-                           .balls = balls->device,
-                           .lists = aim.lists,
-                           .matrix = aim.matrix,
-                           .minima = aim.minima,
-                           .pitch = pitch,
-                           .units_a_block = UNITS};
+    kin_fused_meet meet = {
+        .rows = rows->device, .balls = balls->device, .lists = aim.lists, .units_a_block = UNITS};
     run_meet(b, c, &meet, near, blocks);
     free(near);
     free(reach);
     free(away);
-    free(matrix);
-    free(minima);
 }
 
 static void run_case(test_bench *b, const balls_case *c)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which tiles of columns each block of rows meets, as units for the screen. */
+#include "base/base_size.h"
 #include "fused/fused_cover.h"
 #include "fused/fused_schedule.h"
 #include "reference/reference_fused.h"
 #include "select/select_word.h"
+
+#include <stdlib.h>
 
 /* ---- Balls ----------------------------------------------------------------------------------- */
 
@@ -187,47 +190,42 @@ static int64_t tiles_of(const kin_fused_set *set)
     return (set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
 }
 
-/* By ascending cost of the nearest ball, above the last one; UINT64_MAX: there is none. */
-static uint64_t next_tile(const kin_fused_aim *job, int64_t row, uint64_t last, bool is_first)
-{
-    uint64_t next = UINT64_MAX;
-    for (int64_t tile = 0; tile < tiles_of(&job->cols); tile++) {
-        const uint32_t *orders = job->matrix + row * job->pitch + KIN_FUSED_BALLS * tile;
-        uint32_t least = orders[0];
-        for (int b = 1; b < KIN_FUSED_BALLS; b++) {
-            least = orders[b] < least ? orders[b] : least;
-        }
-        const uint64_t word = (uint64_t)least << 32 | (uint64_t)tile;
-        next = (is_first || word > last) && word < next ? word : next;
-    }
-    return next;
-}
-
-static uint32_t order_between(const kin_fused_aim *job, int64_t row, int64_t column)
+static uint32_t order_between(const kin_fused_set *rows, int64_t row, const kin_fused_set *cols,
+                              int64_t column)
 {
     kin_fused_word cost;
     int64_t product = 0;
-    for (int32_t c = 0; c < job->rows.frame.cols; c++) {
-        product +=
-            (int64_t)rounded_of(&job->rows, row, c) * (int64_t)rounded_of(&job->cols, column, c);
+    for (int32_t c = 0; c < rows->frame.cols; c++) {
+        product += (int64_t)rounded_of(rows, row, c) * (int64_t)rounded_of(cols, column, c);
     }
-    cost.i = (int32_t)(job->rows.facts[row].term.i + job->cols.facts[column].term.i - 2 * product);
+    cost.i = (int32_t)(rows->facts[row].term.i + cols->facts[column].term.i - 2 * product);
     return order_of(KIN_FUSED_S8, cost);
+}
+
+/* By ascending cost of the nearest ball. words: a word a tile. */
+static void sort_tiles(const kin_fused_aim *job, int64_t row, uint64_t *words)
+{
+    for (int64_t ball = 0; ball < job->balls.points; ball++) {
+        const uint64_t order = order_between(&job->rows, row, &job->balls, ball);
+        const int64_t tile = ball / KIN_FUSED_BALLS;
+        const uint64_t word = order << 32 | (uint64_t)tile;
+        words[tile] = ball % KIN_FUSED_BALLS == 0 || word < words[tile] ? word : words[tile];
+    }
+    kin_select_nth_word(words, tiles_of(&job->cols),
+                        kin_min_i64(KIN_FUSED_AIMED, tiles_of(&job->cols)) - 1);
 }
 
 static void fused_aim(const kin_fused_aim *job)
 {
+    uint64_t *tiles = reference_room(tiles_of(&job->cols), sizeof *tiles);
     for (int64_t row = 0; row < job->rows.points; row++) {
         uint64_t words[KIN_FUSED_AIMED * KIN_FUSED_TILE];
         int64_t count = 0;
-        uint64_t last = 0;
-        for (int i = 0; i < KIN_FUSED_AIMED; i++) {
-            last = next_tile(job, row, last, i == 0);
-            const int64_t first = (int64_t)(uint32_t)last * KIN_FUSED_TILE;
-            for (int64_t c = 0; last != UINT64_MAX && c < KIN_FUSED_TILE; c++) {
-                if (first + c < job->cols.points) {
-                    words[count++] = order_between(job, row, first + c);
-                }
+        sort_tiles(job, row, tiles);
+        for (int64_t i = 0; i < KIN_FUSED_AIMED && i < tiles_of(&job->cols); i++) {
+            const int64_t first = (int64_t)(uint32_t)tiles[i] * KIN_FUSED_TILE;
+            for (int64_t c = first; c < first + KIN_FUSED_TILE && c < job->cols.points; c++) {
+                words[count++] = order_between(&job->rows, row, &job->cols, c);
             }
         }
         job->lists.reach[row] = (double)INFINITY;
@@ -237,6 +235,7 @@ static void fused_aim(const kin_fused_aim *job)
                                               bounds_of(&job->rows, row), job->cols.worst);
         }
     }
+    free(tiles);
 }
 
 REFERENCE_FUSED(aim)
@@ -247,7 +246,8 @@ static bool any_reaches(const kin_fused_meet *job, int64_t block, int64_t tile)
     for (int64_t row = block * KIN_FUSED_BLOCK; row < end && row < job->rows.points; row++) {
         for (int64_t b = 0; b < KIN_FUSED_BALLS; b++) {
             const int64_t ball = KIN_FUSED_BALLS * tile + b;
-            const double cost = cost_of(job->rows.frame.type, job->matrix[row * job->pitch + ball]);
+            const double cost =
+                cost_of(KIN_FUSED_S8, order_between(&job->rows, row, &job->balls, ball));
             if (is_within(&job->rows.frame, job->lists.reach[row], cost, bounds_of(&job->rows, row),
                           bounds_of(&job->balls, ball))) {
                 return true;
