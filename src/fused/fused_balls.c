@@ -226,7 +226,7 @@ kith_status kin_fused_balls_make(const kin_fused_device *on, const kin_fused_bal
         return KITH_OK;
     }
     kin_fused_balls_free(on, balls);
-    if (status == KITH_E_DEVICE_MEMORY) {
+    if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_LIMIT) {
         kin_forgive(on->ctx); /* all tiles serve, too */
         return KITH_OK;
     }

@@ -12,7 +12,7 @@
  *
  * Products. A warp has 128 balls, 16 at a time, straight from memory in its registers, the long
  * side of a product as in fused_screen_few.cu; the rows of a block of queries are in shared memory.
- * Costs of all pairs, written and read again, took eight times as long as both products. */
+ * Costs of all pairs, written by the screen and read again, took twice as long as both products. */
 #include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
 #include "fused/fused_mma.cuh"
