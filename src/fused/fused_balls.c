@@ -102,11 +102,13 @@ void kin_fused_balls_free(const kin_fused_device *on, kin_fused_balls *balls)
 bool kin_fused_balls_serve(const kin_fused_balls *balls, const kin_gpu *gpu, int64_t queries,
                            int64_t k)
 {
-    const double least = (double)LEAST_WORK * (double)kin_max_i64(gpu->info.processors, 1);
-    return balls != NULL && k <= KIN_FUSED_AIMED_K &&
-           (double)(balls->set.points / KIN_FUSED_BALLS * KIN_FUSED_TILE) *
-                   (double)(queries + READ_ONCE) >=
-               least;
+    if (balls == NULL || k > KIN_FUSED_AIMED_K) {
+        return false;
+    }
+    const int64_t points = balls->set.points / KIN_FUSED_BALLS * KIN_FUSED_TILE;
+    const int64_t processors = kin_max_i64(gpu->info.processors, 1);
+    return (double)points * (double)(queries + READ_ONCE) >=
+           (double)LEAST_WORK * (double)processors;
 }
 
 void kin_fused_aimed_name(kin_layout *layout, const kin_fused_balls *balls, kin_fused_aimed *aimed)

@@ -399,7 +399,8 @@ static kith_status take_answers(const batch *b, bool *done)
     const int64_t tiles = kin_fused_tiles_of(b->cols->points);
     kin_fused_tally tally = {.pairs = (double)tiles};
     KIN_TRY(kin_gpu_wait(ctx, b->on.gpu));
-    tally.skipped = b->aims ? tally.pairs - (double)(*b->seen / KIN_FUSED_TILE) : 0.0;
+    const int64_t screened = b->aims ? (int64_t)*b->seen / KIN_FUSED_TILE : tiles;
+    tally.skipped = (double)(tiles - screened);
     if (!stands(b)) {
         return KITH_OK;
     }

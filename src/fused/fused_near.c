@@ -81,15 +81,16 @@ static kith_status screen_aimed(const kin_fused_work *w, const aiming *a, const 
 static kith_status are_few(const kin_fused_work *w, const aiming *a, bool *few)
 {
     const int64_t blocks = a->found.rows / KIN_FUSED_BLOCK;
-    const double all = (double)blocks * (double)a->found.tiles_a_block;
+    const int64_t all = blocks * (int64_t)a->found.tiles_a_block;
     uint32_t columns[KIN_FUSED_AIMED_BLOCKS];
-    double met = 0.0;
+    int64_t met = 0;
     KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, columns, a->found.columns,
                              (uint64_t)blocks * sizeof *columns));
     for (int64_t b = 0; b < blocks; b++) {
-        met += (double)(columns[b] / KIN_FUSED_TILE);
+        met += (int64_t)columns[b] / KIN_FUSED_TILE;
     }
-    kin_log(w->on.ctx, 2, "blocks of queries need %.1f %% of the tiles", 100.0 * met / all);
+    kin_log(w->on.ctx, 2, "blocks of queries need %lld of %lld tiles", (long long)met,
+            (long long)all);
     *few = met * MOST_NEAR <= all;
     return KITH_OK;
 }
