@@ -102,7 +102,7 @@ else()
   # Those that end within seconds run on the reference device, too, in smaller sizes.
   if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize")
     foreach(name test_buffer_tree_gpu test_gpu_both test_gpu_enqueue test_gpu_index test_gpu_graph_index test_gpu_seats
-            test_gpu_tree_index test_fused_lists test_fused_plans test_fused_prepare test_fused_round
+            test_gpu_tree_index test_fused_aim test_fused_lists test_fused_plans test_fused_prepare test_fused_round
             test_fused_screen test_gpu_arrays test_gpu_faults test_gpu_filters test_gpu_limits test_gpu_paths
             test_gpu_pool test_gpu_shadow test_gpu_spaces test_gpu_team test_graph_fill_gpu test_graph_groups_gpu
             test_graph_links_gpu

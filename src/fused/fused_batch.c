@@ -7,6 +7,7 @@
  *      host      check, transform, copy in; queries that lie on the device stay there, and are
  *                checked there: whatever is found of them is the long way's to tell
  *      device    round | MATRIX screen with minima of tiles | collect | rescore and write
+ *                      of rows in clusters, before the screen: which tiles (fused_balls.cu)
  *
  * The k tiles with the least minima hold k different columns, so the k-th of minima is a reach; all
  * columns within it lie in about k tiles, which is what bounds the lists' room. Then the lists' own
@@ -27,6 +28,7 @@
 #include "fused/fused_search.h"
 
 #include "host/host_clock.h"
+#include "kith/kith_papers.h"
 
 enum {
     MOST_K = 1024,
@@ -45,8 +47,9 @@ typedef struct batch_in {
     char *rows;                    /* or NULL: they lie there already */
     uint32_t *exclude;             /* or NULL */
     kin_row_transform *transforms; /* or NULL */
-    uint32_t *next;                /* for the screen: 0 */
+    uint32_t *next;                /* for the screen: 0; behind it counters of balls */
 } batch_in;
+enum { COUNTERS = 4 };
 
 /* What kernels tell of the queries: nothing, as a rule. */
 typedef struct complaints {
@@ -65,8 +68,10 @@ typedef struct batch {
     bool there; /* the queries lie on the device, */
     bool out_on_device;
     bool enqueues; /* and nobody waits */
+    bool aims;     /* only tiles that balls do not rule out are screened */
     int64_t first; /* number of the first query, where they are several batches */
-    int64_t pitch;
+    int64_t pitch; /* columns that have room */
+    kin_fused_aimed aimed;
     int32_t slices; /* of the corpus, for a rescue */
     uint64_t *notes;
 
@@ -77,6 +82,7 @@ typedef struct batch {
     complaints *complaints;
     int32_t *told;          /* of each list; see kin_fused_gather */
     int32_t *found;         /* pairs of each row */
+    uint32_t *seen;         /* columns that were screened */
     kith_neighbors written; /* the caller's, where they lie on the device */
 
     /* In device memory. */
@@ -118,7 +124,7 @@ static void name_in(kin_layout *layout, const batch *b, batch_in *in)
     if (transforms(b)) {
         in->transforms = kin_layout_array(layout, n, sizeof *in->transforms);
     }
-    in->next = kin_layout_array(layout, 1, sizeof *in->next);
+    in->next = kin_layout_array(layout, COUNTERS, sizeof *in->next);
 }
 
 static void name_told(kin_layout *layout, batch *b)
@@ -127,6 +133,7 @@ static void name_told(kin_layout *layout, batch *b)
     b->complaints = kin_layout_array(layout, 1, sizeof *b->complaints);
     b->told = kin_layout_array(layout, n, sizeof *b->told);
     b->found = kin_layout_array(layout, n, sizeof *b->found);
+    b->seen = kin_layout_array(layout, 1, sizeof *b->seen);
 }
 
 static void name_pinned(kin_layout *layout, void *job)
@@ -168,6 +175,10 @@ static void name_device(kin_layout *layout, void *job)
     b->minima = kin_layout_array(layout, n * (columns / KIN_FUSED_TILE), sizeof *b->minima);
     b->pairs = kin_layout_array(layout, n * (uint64_t)lists->k, sizeof *b->pairs);
     b->degenerate = kin_layout_array(layout, n, sizeof *b->degenerate);
+    if (b->aims) {
+        b->aimed.counters = b->in.next + 1;
+        kin_fused_aimed_name(layout, b->corpus->balls, &b->aimed);
+    }
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
@@ -199,7 +210,7 @@ static kith_status take_queries(const batch *b, bool *degenerate)
     if (b->there) {
         return KITH_OK;
     }
-    *b->given.next = 0;
+    memset(b->given.next, 0, COUNTERS * sizeof *b->given.next);
     rows.data = b->given.rows;
     rows.stride_bytes = row_bytes(b);
     for (int64_t i = 0; i < q->rows; i++) {
@@ -269,9 +280,10 @@ static kith_status bring_queries(const batch *b)
     return look_there(b);
 }
 
-static kith_status start_lists(const batch *b, const kin_fused_set *set)
+static kith_status start_lists(batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
+    const kin_fused_aimed *aimed = &b->aimed;
     const kin_fused_round round = {.rows = rows_of(b),
                                    .frame = set->frame,
                                    .points = set->points,
@@ -279,19 +291,27 @@ static kith_status start_lists(const batch *b, const kin_fused_set *set)
                                    .rounded = b->rounded,
                                    .facts = b->facts,
                                    .half = b->half};
-    const kin_fused_costs costs = {.rows = *set,
-                                   .cols = *b->cols,
-                                   .lists = b->lists,
-                                   .count = set->points,
-                                   .units = b->corpus->units,
-                                   .unit_count = b->corpus->unit_count,
-                                   .next = b->in.next,
-                                   .tiles = b->corpus->numbers,
-                                   .matrix = b->matrix,
-                                   .minima = b->minima,
-                                   .pitch = b->pitch,
-                                   .told = b->told};
+    kin_fused_costs costs = {.rows = *set,
+                             .cols = *b->cols,
+                             .lists = b->lists,
+                             .count = set->points,
+                             .units = b->corpus->units,
+                             .unit_count = b->corpus->unit_count,
+                             .next = b->in.next,
+                             .tiles = b->corpus->numbers,
+                             .matrix = b->matrix,
+                             .minima = b->minima,
+                             .pitch = b->pitch,
+                             .told = b->told};
     KIN_TRY(kin_fused_launched(&b->on, on->kernels->round(on->stream, &round), "rounding queries"));
+    if (b->aims) {
+        KIN_TRY(kin_fused_aimed_find(on, b->corpus->balls, set, b->cols, &b->lists, &b->aimed));
+        costs.units = aimed->units;
+        costs.unit_count = aimed->unit_count;
+        costs.tiles = aimed->tiles;
+        costs.own = aimed->columns;
+        costs.seen = b->seen;
+    }
     return kin_fused_costs_collect(on, &costs);
 }
 
@@ -376,9 +396,11 @@ static kith_status take_answers(const batch *b, bool *done)
     const int64_t n = b->queries->rows;
     const uint64_t cells = (uint64_t)(n * out->k);
     const bool integer = b->cols->frame.bound == KIN_BOUND_INTEGER; /* costs are the keys */
-    const int64_t tiles = b->pitch / KIN_FUSED_TILE;
+    const int64_t tiles = kin_fused_tiles_of(b->cols->points);
     kin_fused_tally tally = {.pairs = (double)tiles};
     KIN_TRY(kin_gpu_wait(ctx, b->on.gpu));
+    const int64_t screened = b->aims ? (int64_t)*b->seen / KIN_FUSED_TILE : tiles;
+    tally.skipped = (double)(tiles - screened);
     if (!stands(b)) {
         return KITH_OK;
     }
@@ -411,6 +433,20 @@ static bool has_room(const batch *b)
     return matrix <= MATRIX_BYTES ||
            (b->cols->frame.type == KIN_FUSED_S8 && matrix <= MATRIX_OF_BYTES &&
             matrix <= kin_gpu_room(b->on.gpu) / 2);
+}
+
+/* Where balls leave few tiles, their costs need less room than those of all. */
+static void aim_batch(batch *b)
+{
+    enum { HALVED = 3 /* times, at most */ };
+    b->aims = (b->request->flags & KITH_NO_SKIP) == 0 &&
+              kin_fused_balls_serve(b->corpus->balls, b->on.gpu, b->queries->rows, b->lists.k);
+    for (int i = 0; b->aims && !b->enqueues && i < HALVED && !has_room(b); i++) {
+        b->pitch = kin_round_up(b->pitch / 2, KIN_FUSED_TILE);
+    }
+    b->aimed = (kin_fused_aimed){.rows = b->queries->rows,
+                                 .tiles_a_block = (uint32_t)(b->pitch / KIN_FUSED_TILE),
+                                 .units_a_block = b->corpus->batch_units};
 }
 
 static bool is_of_our_kind(const batch *b)
@@ -491,6 +527,7 @@ static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
                .lists = {.rows = query->queries->rows,
                          .k = (int32_t)k,
                          .capacity = (int32_t)kin_min_i64(wished, cols->padded + 8)}};
+    aim_batch(&b);
     return is_of_our_kind(&b) ? run_batch(&b, done) : KITH_OK;
 }
 

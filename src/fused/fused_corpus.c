@@ -153,8 +153,8 @@ static double most_lost(int32_t cols)
 
 /* Rounded from the rows as they are given: halves in between would lose more. What is left must
  * have room for queries and their lists. */
-kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
-                                    kin_fused_corpus *corpus)
+static kith_status make_glance(kith_ctx *ctx, const kin_fused_corpus *like,
+                               kin_fused_corpus *corpus)
 {
     const kin_fused_prepared *halves = &corpus->prepared;
     const kin_fused_set *set = &halves->set;
@@ -182,6 +182,20 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
         return KITH_OK;
     }
     return status;
+}
+
+kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
+                                    kin_fused_corpus *corpus)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
+    KIN_TRY(make_glance(ctx, like, corpus));
+    kin_fused_corpus *bytes = corpus->glance != NULL ? corpus->glance : corpus;
+    const kin_fused_corpus *before = like != NULL && like->glance != NULL ? like->glance : like;
+    const kin_fused_ball_source source = {.rows = &bytes->prepared.rows,
+                                          .set = bytes->prepared.set,
+                                          .grew = before != NULL,
+                                          .like = before != NULL ? before->balls : NULL};
+    return kin_fused_balls_make(&on, &source, &bytes->balls);
 }
 
 /* A pilot asked for fewer neighbours; of more, about as many more are left. */
@@ -216,7 +230,9 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
     if (corpus == NULL) {
         return;
     }
+    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
     kin_fused_corpus_free(ctx, corpus->glance);
+    kin_fused_balls_free(&on, corpus->balls);
     kin_gpu_free(corpus->gpu, corpus->block);
     kin_fused_prepared_free(ctx, corpus->gpu, &corpus->prepared);
     kin_free(ctx, corpus);
@@ -235,7 +251,9 @@ uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
         corpus->prepared.grows ? (uint64_t)(rows + 2 * KIN_FUSED_BLOCK) * KEPT_A_ROW : 0;
     const uint64_t glance =
         corpus->glance != NULL ? kin_fused_set_bytes(&corpus->glance->prepared) : 0;
-    return kin_size_add(resident, kin_size_add(kept, glance));
+    const kin_fused_balls *balls = corpus->glance != NULL ? corpus->glance->balls : corpus->balls;
+    const uint64_t covered = balls != NULL ? kin_fused_balls_bytes(balls) : 0;
+    return kin_size_add(kin_size_add(resident, covered), kin_size_add(kept, glance));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

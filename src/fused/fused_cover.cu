@@ -107,6 +107,141 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
+/* ---- Several balls --------------------------------------------------------------------------- */
+
+enum { SPLITS = 2 /* means of all sides, again and again */ };
+
+typedef struct split_shared {
+    uint64_t farthest;             /* distance by its bits, row */
+    uint32_t side[KIN_FUSED_TILE]; /* by row, its ball */
+    float most[KIN_FUSED_BALLS];
+} split_shared;
+
+/* Each ball's centre becomes the mean of its rows, if it has some; by a thread a column. */
+KIN_DEVICE void find_means(const kin_fused_set &set, const unsigned char *rows, int32_t count,
+                           const split_shared &shared, float *centres)
+{
+    for (int32_t c = (int32_t)threadIdx.x; c < set.frame.cols; c += KIN_FUSED_THREADS) {
+        int32_t sums[KIN_FUSED_BALLS] = {};
+        int32_t found[KIN_FUSED_BALLS] = {};
+        for (int32_t r = 0; r < count; r++) {
+            const int32_t value = (int8_t)rows[(int64_t)r * set.frame.row_bytes + c];
+#pragma unroll
+            for (int b = 0; b < KIN_FUSED_BALLS; b++) {
+                sums[b] += shared.side[r] == (uint32_t)b ? value : 0;
+                found[b] += shared.side[r] == (uint32_t)b ? 1 : 0;
+            }
+        }
+#pragma unroll
+        for (int b = 0; b < KIN_FUSED_BALLS; b++) {
+            if (found[b] > 0) {
+                centres[b * set.frame.cols + c] = (float)sums[b] / (float)found[b];
+            }
+        }
+    }
+}
+
+/* The nearest of the first `balls` centres, by the lanes of a row; the square of its distance. */
+KIN_DEVICE float find_side(const kin_fused_set &set, const unsigned char *row, const float *centres,
+                           int32_t balls, uint32_t *side)
+{
+    const int32_t lane = (int32_t)threadIdx.x % LANES;
+    float least = INFINITY;
+    *side = 0;
+    for (int32_t b = 0; b < balls; b++) {
+        const float square =
+            distance_sq<KIN_FUSED_S8>(set, row, centres + b * set.frame.cols, lane);
+        *side = square < least ? (uint32_t)b : *side;
+        least = fminf(least, square);
+    }
+    return least;
+}
+
+/* One more centre: the row that is farthest from those that there are. */
+KIN_DEVICE void add_centre(const kin_fused_set &set, const unsigned char *rows, int32_t count,
+                           int32_t balls, split_shared *shared, float *centres)
+{
+    if (threadIdx.x == 0) {
+        shared->farthest = 0;
+    }
+    __syncthreads();
+    for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
+        const int64_t own = (int64_t)(r < count ? r : 0) * set.frame.row_bytes;
+        uint32_t side = 0;
+        const float square = find_side(set, rows + own, centres, balls, &side);
+        if (r < count && threadIdx.x % LANES == 0) {
+            atomicMax((unsigned long long *)&shared->farthest,
+                      (unsigned long long)__float_as_uint(square) << 32 | (uint32_t)r);
+        }
+    }
+    __syncthreads();
+    const int64_t row = (int64_t)(uint32_t)shared->farthest * set.frame.row_bytes;
+    for (int32_t c = (int32_t)threadIdx.x; c < set.frame.cols; c += KIN_FUSED_THREADS) {
+        centres[balls * set.frame.cols + c] = (float)(int8_t)rows[row + c];
+    }
+    __syncthreads();
+}
+
+/* The first centre is the mean, each other one the row that is farthest from those before; then
+ * rows go to the nearest, and all become means of what they have. */
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    split_tiles(const __grid_constant__ kin_fused_split job)
+{
+    __shared__ split_shared shared;
+    const kin_fused_set &set = job.set;
+    const int64_t first = (int64_t)blockIdx.x * KIN_FUSED_TILE;
+    const int64_t left = set.points - first;
+    const int32_t count = (int32_t)(left < KIN_FUSED_TILE ? left : KIN_FUSED_TILE);
+    const unsigned char *rows = set.rounded + first * set.frame.row_bytes;
+    float *centres = job.centres + (int64_t)blockIdx.x * KIN_FUSED_BALLS * set.frame.cols;
+    if (threadIdx.x < KIN_FUSED_TILE) {
+        shared.side[threadIdx.x] = 0;
+        shared.most[threadIdx.x % KIN_FUSED_BALLS] = 0.0F;
+    }
+    __syncthreads();
+    find_means(set, rows, count, shared, centres);
+    __syncthreads();
+    for (int32_t balls = 1; balls < KIN_FUSED_BALLS; balls++) {
+        add_centre(set, rows, count, balls, &shared, centres);
+    }
+    for (int turn = 0; turn <= SPLITS; turn++) {
+        for (int32_t r = (int32_t)threadIdx.x / LANES; r < KIN_FUSED_TILE; r += ROWS_AT_ONCE) {
+            const int64_t own = (int64_t)(r < count ? r : 0) * set.frame.row_bytes;
+            uint32_t side = 0;
+            const float square = find_side(set, rows + own, centres, KIN_FUSED_BALLS, &side);
+            if (r < count && threadIdx.x % LANES == 0 && turn < SPLITS) {
+                shared.side[r] = side;
+            } else if (r < count && threadIdx.x % LANES == 0) {
+                const float radius =
+                    kin_ball_radius(square, set.frame.cols, set.facts[first + r].lost);
+                atomicMax((unsigned *)&shared.most[side], __float_as_uint(radius));
+            }
+        }
+        __syncthreads();
+        if (turn < SPLITS) {
+            find_means(set, rows, count, shared, centres);
+            __syncthreads();
+        }
+    }
+    if (threadIdx.x < KIN_FUSED_BALLS) {
+        job.radii[(int64_t)blockIdx.x * KIN_FUSED_BALLS + threadIdx.x] = shared.most[threadIdx.x];
+    }
+}
+
+/* ---- Launch ---------------------------------------------------------------------------------- */
+
+int kin_fused_launch_split(kin_gpu_stream *stream, const kin_fused_split *job)
+{
+    const int64_t tiles = (job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    if (job->set.frame.type != KIN_FUSED_S8) {
+        return (int)cudaErrorInvalidValue;
+    }
+    if (tiles > 0) {
+        split_tiles<<<(unsigned)tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+    }
+    return kin_gpu_launched();
+}
+
 int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job)
 {
     const unsigned tiles = (unsigned)(job->set.padded / KIN_FUSED_TILE);

@@ -130,6 +130,16 @@ typedef struct kin_fused_cover {
     float *radii;
 } kin_fused_cover;
 
+/* Balls around each tile of a set of bytes, KIN_FUSED_BALLS of them, one behind the other: every
+ * row of the tile is in one. So rows of several clusters, or some that lie far from all others,
+ * make no large ball. */
+enum { KIN_FUSED_BALLS = 4 };
+typedef struct kin_fused_split {
+    kin_fused_set set;
+    float *centres; /* balls x cols */
+    float *radii;
+} kin_fused_split;
+
 /* order[0 .. points): the rows ids[] (NULL: 0, 1, ...) sorted by cell, in the order of ids[] within
  * one (where they ascend that is by row), the cell of ids[i] being the lower half of nearest[i];
  * ids and order may be one array then. nearest NULL: as they are. marks, only with nearest: the
@@ -266,6 +276,37 @@ typedef struct kin_fused_kth {
     kin_bound_row col_worst;
 } kin_fused_kth;
 
+/* Reach of each row of a set of bytes from the columns of KIN_FUSED_AIMED tiles that have near
+ * balls (kin_fused_split, as a set). k is at most KIN_FUSED_AIMED_K, a rounded row has at most
+ * KIN_FUSED_AIMED_BYTES. */
+enum { KIN_FUSED_AIMED = 8, KIN_FUSED_AIMED_K = 64, KIN_FUSED_AIMED_BYTES = 256 };
+typedef struct kin_fused_aim {
+    kin_fused_set rows;
+    kin_fused_set cols;
+    kin_fused_set balls;
+    kin_fused_lists lists;
+    uint32_t *minima; /* scratch: rows x padded balls / 128 */
+} kin_fused_aim;
+
+/* The tiles of columns that a row of each block can reach, in any order, as at most units_a_block
+ * units a block. What a ball's set has lost is its radius, so that bounds of pairs are those of
+ * balls. counts and arrived: cleared before. columns: how many of them each block has, also of
+ * those that find no room; such a block has no units. */
+typedef struct kin_fused_meet {
+    kin_fused_set rows;
+    kin_fused_set balls;
+    kin_fused_lists lists; /* reach is read */
+    uint32_t *tiles;       /* blocks x tiles_a_block */
+    uint32_t tiles_a_block;
+    uint32_t units_a_block;
+    kin_fused_unit *units;
+    uint32_t *unit_count;
+    uint32_t *arrived;
+    uint32_t *counts;  /* blocks */
+    uint32_t *columns; /* blocks */
+    uint64_t *met;     /* as of a plan; or NULL */
+} kin_fused_meet;
+
 /* Pushes the columns of a cost matrix that may be within a row's reach. tiles: of the block of the
  * row, as in the screen that wrote the matrix. own: as in kth. */
 typedef struct kin_fused_gather {
@@ -281,12 +322,14 @@ typedef struct kin_fused_gather {
     const uint32_t *own;
     const uint32_t *tiles;
     uint32_t tiles_a_block;
-    int32_t *told; /* of collect: entries of each row's list, -1: candidates are lost; or NULL */
+    int32_t *told;  /* of collect: entries of each row's list, -1: candidates are lost; or NULL */
+    uint32_t *seen; /* of collect, with own and minima: columns of the first block; or NULL */
 } kin_fused_gather;
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
- * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them.
- * Of any number of rows where blocks have their own columns, a few; nothing is told. */
+ * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them,
+ * and a block that has more columns of its own than `count` lost all. Without minima, of any number
+ * of rows where blocks have their own columns, a few; nothing is told. */
 enum { KIN_FUSED_OWN_K = 64, KIN_FUSED_OWN_TILES = 16 };
 typedef kin_fused_gather kin_fused_collect;
 
@@ -687,11 +730,14 @@ typedef struct kin_fused_within {
     X(cast)                   \
     X(start)                  \
     X(cover)                  \
+    X(split)                  \
     X(sort)                   \
     X(keep)                   \
     X(take)                   \
     X(screen)                 \
     X(look)                   \
+    X(aim)                    \
+    X(meet)                   \
     X(kth)                    \
     X(gather)                 \
     X(collect)                \

@@ -43,13 +43,14 @@ typedef struct kth_row {
     int64_t count;
 } kth_row;
 
-template <typename Job> static __device__ kth_row words_of_row(const Job &job, int64_t row)
+template <typename Job>
+static __device__ kth_row words_of_row(const Job &job, int64_t row, int64_t count)
 {
-    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    const int64_t tiles = count / KIN_FUSED_TILE;
     if (job.minima != NULL && tiles >= job.lists.k) {
         return kth_row{job.minima + row * (job.pitch / KIN_FUSED_TILE), tiles};
     }
-    return kth_row{job.matrix + row * job.pitch, job.count};
+    return kth_row{job.matrix + row * job.pitch, count};
 }
 
 /* Columns of a row where each block has its own. Rows of nobody have none. */
@@ -98,7 +99,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
         return;
     }
     const int64_t own = own_columns(job, job.set, job.row0 + row);
-    const kth_row from = words_of_row(job, row);
+    const kth_row from = words_of_row(job, row, job.count);
     uint32_t least[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
@@ -207,7 +208,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     __shared__ list_shared shared;
     __shared__ uint32_t least[BLOCK_GROUPS];
     const int64_t row = blockIdx.x;
-    kth_row from = words_of_row(job, row);
+    kth_row from = words_of_row(job, row, job.count);
     from.count = min(from.count, own_columns(job, job.set, job.row0 + row));
     const bool grouped = job.lists.k <= BLOCK_GROUPS / LEAST_A_NEIGHBOUR;
     const uint32_t *words = from.words;
@@ -348,10 +349,10 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 /* The tiles of a row that hold something: their numbers, at most BLOCK_GROUPS of `near`. Without
  * minima all of them may. */
-static __device__ void list_near_tiles(const kin_fused_collect &job, int64_t row, uint32_t most,
+static __device__ void list_near_tiles(const kin_fused_collect &job, int64_t tiles, uint32_t most,
                                        uint32_t *numbers, int32_t *near)
 {
-    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    const int64_t row = blockIdx.x;
     const uint32_t *minima =
         job.minima == NULL ? NULL : job.minima + row * (job.pitch / KIN_FUSED_TILE);
     for (int64_t first = threadIdx.x; first < tiles; first += AHEAD * COLLECTORS) {
@@ -417,9 +418,12 @@ static __global__ void __launch_bounds__(COLLECTORS)
         pushed = 0;
     }
     kin_gpu_await();
-    uint32_t order = kth_of_groups(words_of_row(job, blockIdx.x), k, words, &shared);
+    const int64_t own = own_columns(job, job.rows_set, position);
+    const int64_t count = own > job.count ? 0 : own;
+    const int64_t tiles = count / KIN_FUSED_TILE;
+    uint32_t order = kth_of_groups(words_of_row(job, blockIdx.x, count), k, words, &shared);
     if (job.minima != NULL && k <= KIN_LIST_THREADS / GROUPS_A_NEIGHBOUR) {
-        list_near_tiles(job, blockIdx.x, order, words, &near[0]);
+        list_near_tiles(job, tiles, order, words, &near[0]);
         order = min(order, kth_of_tiles(job.matrix + blockIdx.x * job.pitch, words,
                                         min(near[0], (int32_t)BLOCK_GROUPS), k, least, &shared));
     }
@@ -428,13 +432,13 @@ static __global__ void __launch_bounds__(COLLECTORS)
         g = row_to_gather(job, blockIdx.x, reach);
     }
     __syncthreads(); /* groups and numbers are used up, too */
-    list_near_tiles(job, blockIdx.x, g.most, words, &near[1]);
+    list_near_tiles(job, tiles, g.most, words, &near[1]);
     for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near[1], (int32_t)BLOCK_GROUPS);
          i += COLLECTORS / 32) {
-        push_tile(job, g, words_of_tile(g, words[i]), words[i], job.count, &pushed);
+        push_tile(job, g, words_of_tile(g, words[i]), words[i], count, &pushed);
     }
     __syncthreads();
-    const bool lost = near[1] > BLOCK_GROUPS || pushed > job.lists.capacity;
+    const bool lost = count < own || near[1] > BLOCK_GROUPS || pushed > job.lists.capacity;
     int32_t kept = min(pushed, job.lists.capacity);
     if (threadIdx.x == 0) {
         job.lists.reach[position] = g.reach;
@@ -449,6 +453,9 @@ static __global__ void __launch_bounds__(COLLECTORS)
         job.lists.lost[position] = lost ? 1 : 0;
         if (job.told != NULL) {
             job.told[blockIdx.x] = lost ? -1 : kept;
+        }
+        if (job.seen != NULL && blockIdx.x == 0) {
+            *job.seen = (uint32_t)own;
         }
     }
 }
@@ -591,7 +598,7 @@ template <int T> static void launch_own(kin_gpu_stream *stream, const kin_fused_
 static int collect_of_own(kin_gpu_stream *stream, const kin_fused_collect *job)
 {
     const int64_t tiles = job->count / KIN_FUSED_TILE;
-    if (job->lists.k > KIN_FUSED_OWN_K || tiles > KIN_FUSED_OWN_TILES || job->minima != NULL) {
+    if (job->lists.k > KIN_FUSED_OWN_K || tiles > KIN_FUSED_OWN_TILES) {
         return (int)cudaErrorInvalidValue;
     }
     if (job->rows == 0) {
@@ -609,7 +616,7 @@ static int collect_of_own(kin_gpu_stream *stream, const kin_fused_collect *job)
 
 int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
 {
-    if (job->own != NULL) {
+    if (job->own != NULL && job->minima == NULL) {
         return collect_of_own(stream, job);
     }
     const int64_t rows = job->rows_set.points - job->row0;

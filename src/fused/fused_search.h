@@ -36,6 +36,7 @@ struct kin_fused_corpus {
     /* The rows of `prepared` as bytes, which are asked first (kin_fused_corpus_glance): half of
      * what a few queries read, and products of many take half the time. Or NULL. */
     kin_fused_corpus *glance;
+    kin_fused_balls *balls; /* of bytes in clusters, beside the glance or as one; or NULL */
 };
 /* k: ids a row that will be asked for. asked: the dtype of the queries to come (integer costs need
  * equal 8-bit types). */
@@ -46,8 +47,9 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
  * that are degenerate is KITH_E_UNSUPPORTED. */
 kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, const uint8_t *allow,
                                   int64_t kept, kin_fused_corpus **out);
-/* Rows of halves as bytes, too, if these are fine enough and there is room for them. A corpus that
- * is made for many askers has them. like: the one that it was made like, or NULL. */
+/* Rows of halves as bytes, too, if these are fine enough and there is room for them, and balls of
+ * their tiles where these tell which ones queries need. A corpus that is made for many askers has
+ * them. like: the one that it was made like, or NULL. */
 kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
                                     kin_fused_corpus *corpus);
 /* What it takes of device memory at most, for so many askers. */

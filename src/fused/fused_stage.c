@@ -9,6 +9,7 @@
  *               each stage's from both ends of what is left to half the circle
  *      search   seed: a spread sample of tiles | twice as many | six times | ... all tiles
  *               of many queries in the corpus' order: tiles near to a block's own, for reach alone
+ *               where rows lie in clusters: the tiles that each block can reach (fused_near.c)
  *      both     seeds of both directions, for reach alone; then stages of all tiles as in a search,
  *               each group of blocks at another place of the sequence, so that in a stage a column,
  *               too, meets its share of the rows
@@ -290,7 +291,8 @@ static kin_fused_gather gather_of(const kin_fused_costs *c)
                               .own = c->own,
                               .tiles = c->tiles,
                               .tiles_a_block = c->tiles_a_block,
-                              .told = c->told};
+                              .told = c->told,
+                              .seen = c->seen};
 }
 
 kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *c)
@@ -619,6 +621,11 @@ static kith_status run_wide_stages(kin_fused_work *w)
 /* Seeds near home prove a reach, and are screened again with all other tiles: they are few. */
 static kith_status search(kin_fused_work *w)
 {
+    bool done = false;
+    KIN_TRY(w->balls != NULL ? kin_fused_work_near(w, &done) : KITH_OK);
+    if (done) {
+        return tighten(w);
+    }
     const int64_t tiles = kin_fused_tiles_of(w->cols.points);
     const bool gathers = w->homes == NULL;
     KIN_TRY(run_seed(w, gathers));

@@ -5,7 +5,7 @@
 #define KIN_FUSED_STAGE_H
 
 #include "base/base_size.h"
-#include "fused/fused_lists.h"
+#include "fused/fused_balls.h"
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
@@ -81,9 +81,10 @@ typedef struct kin_fused_work {
     kin_fused_device on;
     kin_fused_set rows;
     kin_fused_set cols;
-    bool graph;                  /* rows are the columns, each pair serves both ends */
-    const kin_fused_home *homes; /* search: of each block, in host memory; NULL: not known */
-    struct kin_fused_work *back; /* search: kin_fused_work_run_both; NULL: pairs serve one end */
+    bool graph;                   /* rows are the columns, each pair serves both ends */
+    const kin_fused_home *homes;  /* search: of each block, in host memory; NULL: not known */
+    const kin_fused_balls *balls; /* search: of the columns, where they serve; or NULL */
+    struct kin_fused_work *back;  /* search: kin_fused_work_run_both; NULL: pairs serve one end */
     /* A graph, set before the work is made: each member of the team that is in lockstep has the
      * same sets and makes the same calls. Lists are then whole where their rows' owner is. */
     bool shared;
@@ -154,6 +155,9 @@ kith_status kin_fused_work_reached(kin_fused_work *work);
 kith_status kin_fused_work_seed(kin_fused_work *work);
 /* Seed and all stages. Returns with work under way. */
 kith_status kin_fused_work_run(kin_fused_work *work);
+/* The same by balls, but for a tightening of all lists. *done is false, and lists are empty, where
+ * there is no room for it, or the first rows need too many tiles: fused_near.c. */
+kith_status kin_fused_work_near(kin_fused_work *work, bool *done);
 /* Two searches at once, of which each has the rows of the other as its columns: each pair serves
  * both ends. */
 kith_status kin_fused_work_run_both(kin_fused_work *work, kin_fused_work *back);
@@ -188,8 +192,9 @@ typedef struct kin_fused_costs {
     uint32_t *matrix;             /* count x pitch */
     uint32_t *minima;             /* or NULL */
     int64_t pitch;                /* columns */
-    const uint32_t *own;          /* of kin_fused_kth, by block of rows; without minima; or NULL */
-    int32_t *told;                /* of collecting: kin_fused_gather's; or NULL */
+    const uint32_t *own;          /* of kin_fused_kth, by block of rows; or NULL */
+    int32_t *told;                /* of collecting: kin_fused_gather's, as the next one; or NULL */
+    uint32_t *seen;
 } kin_fused_costs;
 kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *costs);
 kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *costs);

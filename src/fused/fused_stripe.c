@@ -78,6 +78,8 @@ static kith_status screen_side(kin_fused_answers *a, const kin_fused_corpus *cor
     if ((request->flags & KITH_NO_SKIP) != 0) {
         work.rows.centres = NULL;
         work.cols.centres = NULL;
+    } else if (kin_fused_balls_serve(corpus->balls, a->on.gpu, queries->set.points, k)) {
+        work.balls = corpus->balls;
     }
     kith_status status = fill_lists(&work, request, k, capacity);
     if (crowded != NULL) {

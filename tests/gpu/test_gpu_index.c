@@ -518,8 +518,10 @@ static test_rows clustered(const glance_data *data, int64_t rows, uint64_t seed)
     return made;
 }
 
-/* How many of the answers of an index on the GPU differ; s8: how many searches read bytes. */
-static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data, int *s8)
+/* How many of the answers of an index on the GPU differ; s8: how many searches read bytes; skips:
+ * how many left tiles out. */
+static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data, int *s8,
+                           int *skips)
 {
     static const int64_t counts[] = {1, 2, 3, 7, 16, 17, 55, GLANCES};
     static const int64_t wanted_k[] = {1, 10, 100};
@@ -544,6 +546,7 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
             test_works(gpu, kith_index_search(gpu, index, &asked, &search, &got, &report));
             wrong += test_answers_differ("few queries", &wanted, &got);
             *s8 += strcmp(report.screen, "s8") == 0 ? 1 : 0;
+            *skips += report.skipped_share > 0.0 ? 1 : 0;
             test_answer_free(&got);
             test_answer_free(&wanted);
         }
@@ -556,21 +559,25 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
 
 static void glances(void **state)
 {
-    static const glance_data samples[] = {
-        {KITH_EUCLIDEAN, 700, 2.0}, {KITH_COSINE, 700, 3.0}, {KITH_SQEUCLIDEAN, 40, 1e-4}};
+    static const glance_data samples[] = {{KITH_EUCLIDEAN, 700, 2.0},
+                                          {KITH_COSINE, 700, 3.0},
+                                          {KITH_SQEUCLIDEAN, 40, 1e-4},
+                                          {KITH_EUCLIDEAN, 60, 1.0}};
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
     int wrong = 0;
-    int s8[3] = {0};
+    int s8[4] = {0};
+    int skips = 0;
     (void)state;
-    for (int i = 0; i < 3; i++) {
-        wrong += compare_glances(cpu, gpu, &samples[i], &s8[i]);
+    for (int i = 0; i < 4; i++) {
+        wrong += compare_glances(cpu, gpu, &samples[i], &s8[i], &skips);
     }
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    (void)printf("1 to 60 queries of 50,300 rows, %d searches each: %d, %d, %d by bytes; far "
-                 "queries, and rows that bytes do not tell apart: %d differ\n",
-                 test_is_slow_build() ? 8 : 24, s8[0], s8[1], s8[2], wrong);
+    (void)printf(
+        "1 to 60 queries of 50,300 rows, %d searches each: %d, %d, %d, %d by bytes, %d left "
+        "tiles out; far queries, and rows that bytes do not tell apart: %d differ\n",
+        test_is_slow_build() ? 8 : 24, s8[0], s8[1], s8[2], s8[3], skips, wrong);
     assert_int_equal(wrong, 0);
     assert_true(s8[0] > 0 && s8[1] > 0);
     assert_int_equal(s8[2], 0);
@@ -580,48 +587,63 @@ static void glances(void **state)
 
 enum { MANY_QUERIES = 39900 };
 
-/* Queries of which some, or all, lie outside of their corpus, where bytes tell nothing. */
+/* Many queries, whose column 7 becomes `outside` if that is not 0: how many answers differ. */
+static int compare_many(kith_ctx *cpu, kith_ctx *gpu, const kith_index *index,
+                        const test_rows *points, const glance_data *data, double outside,
+                        kith_report *report)
+{
+    test_rows queries = clustered(data, MANY_QUERIES, 6);
+    kith_search_params search = kith_search_params_default();
+    search.k = 10;
+    for (int64_t row = 0; row < MANY_QUERIES && outside > 0.0; row++) {
+        test_rows_set(&queries, row, 7, outside);
+    }
+    kith_neighbors wanted = test_answer_make(MANY_QUERIES, search.k);
+    kith_neighbors got = test_answer_make(MANY_QUERIES, search.k);
+    test_works(cpu, kith_search(cpu, &points->matrix, &queries.matrix, &search, &wanted, NULL));
+    test_works(gpu, kith_index_search(gpu, index, &queries.matrix, &search, &got, report));
+    const int wrong = test_answers_differ("many queries", &wanted, &got);
+    test_answer_free(&got);
+    test_answer_free(&wanted);
+    test_rows_free(&queries);
+    return wrong;
+}
+
+/* Queries of which some, or all, lie outside of their corpus, where bytes tell nothing; and of rows
+ * in clusters so far apart that most tiles are left out. */
 static void glances_of_many(void **state)
 {
-    static const double outside[] = {0.0, 1.2, 30.0};
+    static const double outside[] = {0.0, 9.6, 240.0, 0.0};
     enum { TIMES = sizeof outside / sizeof *outside };
-    const glance_data data = {KITH_EUCLIDEAN, 700, 2.0};
+    static const glance_data near = {KITH_EUCLIDEAN, 700, 2.0};
+    static const glance_data apart = {KITH_EUCLIDEAN, 60, 1.0};
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
-    test_rows points = clustered(&data, MANY, 5);
-    kith_index_params params = kith_index_params_default();
-    kith_search_params search = kith_search_params_default();
-    kith_index *index = NULL;
     bool s8[TIMES] = {false};
+    double skipped = 0.0;
     int wrong = 0;
     (void)state;
-    search.k = 10;
-    test_works(gpu, kith_index_create(gpu, &points.matrix, &params, &index));
     for (int i = 0; i < TIMES && !test_is_slow_build(); i++) { /* a billion pairs each */
-        test_rows queries = clustered(&data, MANY_QUERIES, 6);
+        const glance_data *data = i == TIMES - 1 ? &apart : &near;
+        test_rows points = clustered(data, MANY, 5);
         kith_report report = {.struct_size = sizeof report};
-        for (int64_t row = 0; row < MANY_QUERIES && outside[i] > 0.0; row++) {
-            test_rows_set(&queries, row, 7, 8.0 * outside[i]);
-        }
-        kith_neighbors wanted = test_answer_make(MANY_QUERIES, search.k);
-        kith_neighbors got = test_answer_make(MANY_QUERIES, search.k);
-        test_works(cpu, kith_search(cpu, &points.matrix, &queries.matrix, &search, &wanted, NULL));
-        test_works(gpu, kith_index_search(gpu, index, &queries.matrix, &search, &got, &report));
-        wrong += test_answers_differ("many queries", &wanted, &got);
+        kith_index_params params = kith_index_params_default();
+        kith_index *index = NULL;
+        test_works(gpu, kith_index_create(gpu, &points.matrix, &params, &index));
+        wrong += compare_many(cpu, gpu, index, &points, data, outside[i], &report);
         s8[i] = strcmp(report.screen, "s8") == 0;
-        test_answer_free(&got);
-        test_answer_free(&wanted);
-        test_rows_free(&queries);
+        skipped = report.skipped_share;
+        kith_index_free(index);
+        test_rows_free(&points);
     }
-    kith_index_free(index);
-    test_rows_free(&points);
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    (void)printf("%d queries of %d rows, among them, beside and far away: by bytes %d, %d, %d; %d "
-                 "differ\n",
-                 MANY_QUERIES, MANY, s8[0], s8[1], s8[2], wrong);
+    (void)printf("%d queries of %d rows, among them, beside and far away, and of clusters that are "
+                 "apart: by bytes %d, %d, %d, %d, %.0f %% of tiles left out; %d differ\n",
+                 MANY_QUERIES, MANY, s8[0], s8[1], s8[2], s8[3], 100.0 * skipped, wrong);
     assert_int_equal(wrong, 0);
     assert_true(s8[0] || test_is_slow_build());
+    assert_true(skipped > 0.0 || test_is_slow_build());
     assert_false(s8[2]);
 }
 

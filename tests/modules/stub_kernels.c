@@ -120,6 +120,33 @@ static int cover(kin_gpu_stream *stream, const kin_fused_cover *job)
     return 0;
 }
 
+static int split(kin_gpu_stream *stream, const kin_fused_split *job)
+{
+    const int64_t balls =
+        KIN_FUSED_BALLS * ((job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE);
+    (void)stream;
+    memset(job->centres, 0, (size_t)balls * (size_t)job->set.frame.cols * sizeof *job->centres);
+    memset(job->radii, 0, (size_t)balls * sizeof *job->radii);
+    return 0;
+}
+
+static int aim(kin_gpu_stream *stream, const kin_fused_aim *job)
+{
+    (void)stream;
+    memset(job->lists.reach, 0, (size_t)job->rows.points * sizeof *job->lists.reach);
+    return 0;
+}
+
+/* No tiles. */
+static int meet(kin_gpu_stream *stream, const kin_fused_meet *job)
+{
+    const int64_t blocks = (job->rows.points + KIN_FUSED_BLOCK - 1) / KIN_FUSED_BLOCK;
+    (void)stream;
+    *job->unit_count = 0;
+    memset(job->columns, 0, (size_t)blocks * sizeof *job->columns);
+    return 0;
+}
+
 /* All in one cell. */
 static int sort(kin_gpu_stream *stream, const kin_fused_sort *job)
 {
@@ -354,6 +381,9 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .start = start,
                                         .look = look,
                                         .cover = cover,
+                                        .split = split,
+                                        .aim = aim,
+                                        .meet = meet,
                                         .sort = sort,
                                         .screen = screen,
                                         .kappa = kappa,

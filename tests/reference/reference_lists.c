@@ -153,8 +153,14 @@ static void clear_lists(const void *arg)
 static void tell_lists(const void *arg)
 {
     const kin_fused_collect *job = arg;
+    if (job->seen != NULL) {
+        *job->seen = job->own[0];
+    }
     for (int64_t i = 0; job->told != NULL && i < job->rows; i++) {
         const int64_t row = job->row0 + i;
+        if (job->own != NULL && job->own[row / KIN_FUSED_BLOCK] > job->count) {
+            job->lists.lost[row] = 1;
+        }
         job->told[i] = job->lists.lost[row] != 0 ? -1 : job->lists.counts[row];
     }
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which tiles of columns each block of rows meets, as units for the screen. */
+#include "base/base_size.h"
 #include "fused/fused_cover.h"
 #include "fused/fused_schedule.h"
 #include "reference/reference_fused.h"
+#include "select/select_word.h"
+
+#include <stdlib.h>
 
 /* ---- Balls ----------------------------------------------------------------------------------- */
 
@@ -178,3 +182,107 @@ static void fused_plan(const kin_fused_plan *job)
 }
 
 REFERENCE_FUSED(plan)
+
+/* ---- Tiles that rows can reach --------------------------------------------------------------- */
+
+static int64_t tiles_of(const kin_fused_set *set)
+{
+    return (set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+}
+
+static uint32_t order_between(const kin_fused_set *rows, int64_t row, const kin_fused_set *cols,
+                              int64_t column)
+{
+    kin_fused_word cost;
+    int64_t product = 0;
+    for (int32_t c = 0; c < rows->frame.cols; c++) {
+        product += (int64_t)rounded_of(rows, row, c) * (int64_t)rounded_of(cols, column, c);
+    }
+    cost.i = (int32_t)(rows->facts[row].term.i + cols->facts[column].term.i - 2 * product);
+    return order_of(KIN_FUSED_S8, cost);
+}
+
+/* By ascending cost of the nearest ball. words: a word a tile. */
+static void sort_tiles(const kin_fused_aim *job, int64_t row, uint64_t *words)
+{
+    for (int64_t ball = 0; ball < job->balls.points; ball++) {
+        const uint64_t order = order_between(&job->rows, row, &job->balls, ball);
+        const int64_t tile = ball / KIN_FUSED_BALLS;
+        const uint64_t word = order << 32 | (uint64_t)tile;
+        words[tile] = ball % KIN_FUSED_BALLS == 0 || word < words[tile] ? word : words[tile];
+    }
+    kin_select_nth_word(words, tiles_of(&job->cols),
+                        kin_min_i64(KIN_FUSED_AIMED, tiles_of(&job->cols)) - 1);
+}
+
+static void fused_aim(const kin_fused_aim *job)
+{
+    uint64_t *tiles = reference_room(tiles_of(&job->cols), sizeof *tiles);
+    for (int64_t row = 0; row < job->rows.points; row++) {
+        uint64_t words[KIN_FUSED_AIMED * KIN_FUSED_TILE];
+        int64_t count = 0;
+        sort_tiles(job, row, tiles);
+        for (int64_t i = 0; i < KIN_FUSED_AIMED && i < tiles_of(&job->cols); i++) {
+            const int64_t first = (int64_t)(uint32_t)tiles[i] * KIN_FUSED_TILE;
+            for (int64_t c = first; c < first + KIN_FUSED_TILE && c < job->cols.points; c++) {
+                words[count++] = order_between(&job->rows, row, &job->cols, c);
+            }
+        }
+        job->lists.reach[row] = (double)INFINITY;
+        if (count >= job->lists.k) {
+            kin_select_nth_word(words, count, job->lists.k - 1);
+            job->lists.reach[row] = proven_by(&job->rows.frame, (uint32_t)words[job->lists.k - 1],
+                                              bounds_of(&job->rows, row), job->cols.worst);
+        }
+    }
+    free(tiles);
+}
+
+REFERENCE_FUSED(aim)
+
+static bool any_reaches(const kin_fused_meet *job, int64_t block, int64_t tile)
+{
+    const int64_t end = (block + 1) * KIN_FUSED_BLOCK;
+    for (int64_t row = block * KIN_FUSED_BLOCK; row < end && row < job->rows.points; row++) {
+        for (int64_t b = 0; b < KIN_FUSED_BALLS; b++) {
+            const int64_t ball = KIN_FUSED_BALLS * tile + b;
+            const double cost =
+                cost_of(KIN_FUSED_S8, order_between(&job->rows, row, &job->balls, ball));
+            if (is_within(&job->rows.frame, job->lists.reach[row], cost, bounds_of(&job->rows, row),
+                          bounds_of(&job->balls, ball))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void fused_meet(const kin_fused_meet *job)
+{
+    const int64_t tiles = job->balls.points / KIN_FUSED_BALLS;
+    *job->unit_count = 0;
+    for (int64_t b = 0; b * KIN_FUSED_BLOCK < job->rows.points; b++) {
+        const uint32_t slot = (uint32_t)b * job->tiles_a_block;
+        uint32_t count = 0;
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            if (any_reaches(job, b, tile) && count++ < job->tiles_a_block) {
+                job->tiles[slot + count - 1] = (uint32_t)tile;
+            }
+        }
+        uint32_t units = count < job->units_a_block ? count : job->units_a_block;
+        units = count <= job->tiles_a_block ? units : 0;
+        for (uint32_t i = 0; i < units; i++) {
+            const uint32_t begin = (uint32_t)((uint64_t)count * i / units);
+            const uint32_t end = (uint32_t)((uint64_t)count * (i + 1) / units);
+            job->units[(*job->unit_count)++] =
+                (kin_fused_unit){(uint32_t)b, slot + begin, end - begin, 0};
+        }
+        job->columns[b] = count * KIN_FUSED_TILE;
+        if (job->met != NULL) {
+            job->met[0] += count;
+            job->met[1] += (uint64_t)tiles - count;
+        }
+    }
+}
+
+REFERENCE_FUSED(meet)

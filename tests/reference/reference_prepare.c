@@ -366,6 +366,71 @@ static void fused_cover(const kin_fused_cover *job)
 
 REFERENCE_FUSED(cover)
 
+static float square_from(const kin_fused_set *set, int64_t position, const float *centre)
+{
+    float square = 0.0F;
+    for (int32_t col = 0; col < set->frame.cols; col++) {
+        const float t = rounded_of(set, position, col) - centre[col];
+        square += t * t;
+    }
+    return square;
+}
+
+/* The nearest of the first `balls` centres. */
+static int32_t side_of(const kin_fused_set *set, int64_t position, const float *centres,
+                       int32_t balls, float *least)
+{
+    int32_t side = 0;
+    *least = INFINITY;
+    for (int32_t ball = 0; ball < balls; ball++) {
+        const float square = square_from(set, position, centres + ball * set->frame.cols);
+        side = square < *least ? ball : side;
+        *least = square < *least ? square : *least;
+    }
+    return side;
+}
+
+/* Centres are rows, the first one of the tile and each time the one that is farthest from those
+ * before. */
+static void split_tile(const kin_fused_split *job, int64_t first, int64_t end, float *centres,
+                       float *radii)
+{
+    const kin_fused_set *set = &job->set;
+    const int32_t cols = set->frame.cols;
+    int64_t farthest = first;
+    for (int32_t ball = 0; ball < KIN_FUSED_BALLS; ball++) {
+        float most = -1.0F;
+        float least = 0.0F;
+        for (int32_t col = 0; col < cols; col++) {
+            centres[ball * cols + col] = rounded_of(set, farthest, col);
+        }
+        for (int64_t p = first; p < end; p++) {
+            (void)side_of(set, p, centres, ball + 1, &least);
+            farthest = least > most ? p : farthest;
+            most = least > most ? least : most;
+        }
+        radii[ball] = 0.0F;
+    }
+    for (int64_t p = first; p < end; p++) {
+        float least = 0.0F;
+        const int32_t side = side_of(set, p, centres, KIN_FUSED_BALLS, &least);
+        radii[side] = fmaxf(radii[side], radius_of(set, p, centres + side * cols));
+    }
+}
+
+static void fused_split(const kin_fused_split *job)
+{
+    const kin_fused_set *set = &job->set;
+    for (int64_t first = 0; first < set->points; first += KIN_FUSED_TILE) {
+        const int64_t end =
+            first + KIN_FUSED_TILE < set->points ? first + KIN_FUSED_TILE : set->points;
+        const int64_t ball = first / KIN_FUSED_TILE * KIN_FUSED_BALLS;
+        split_tile(job, first, end, job->centres + ball * set->frame.cols, job->radii + ball);
+    }
+}
+
+REFERENCE_FUSED(split)
+
 /* ---- Starts of columns ----------------------------------------------------------------------- */
 
 static void fused_start(const kin_fused_start *job)

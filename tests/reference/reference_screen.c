@@ -371,18 +371,18 @@ static void lower_reach(const kin_fused_kth *job, int64_t position, uint32_t ord
 static void fused_kth(const kin_fused_kth *job)
 {
     const int32_t k = job->lists.k;
-    const bool by_minima = job->minima != NULL && job->count / TILE >= k;
-    const int64_t all = by_minima ? job->count / TILE : job->count;
-    uint64_t *words = reference_room(all, sizeof *words);
+    uint64_t *words = reference_room(job->count, sizeof *words);
     for (int64_t i = 0; i < job->rows && job->row0 + i < job->set.points; i++) {
         const int64_t position = job->row0 + i;
-        const int64_t count = own_columns(job->own, &job->set, position, all);
+        const int64_t columns = own_columns(job->own, &job->set, position, job->count);
+        const bool by_minima = job->minima != NULL && columns / TILE >= k;
+        const int64_t count = by_minima ? columns / TILE : columns;
         const uint32_t *from =
             by_minima ? job->minima + i * (job->pitch / TILE) : job->matrix + i * job->pitch;
         if (job->own != NULL && job->set.ids[position] == KITH_ID_NONE) {
             job->lists.reach[position] = -(double)INFINITY;
         }
-        if (count < k) {
+        if (count < k || columns > job->count) {
             continue;
         }
         for (int64_t c = 0; c < count; c++) {
@@ -419,7 +419,7 @@ static void fused_gather(const kin_fused_gather *job)
     for (int64_t i = 0; i < job->rows && job->row0 + i < job->rows_set.points; i++) {
         const int64_t row = job->row0 + i;
         const int64_t columns = own_columns(job->own, &job->rows_set, row, job->count);
-        for (int64_t t = 0; t * TILE < columns; t++) {
+        for (int64_t t = 0; t * TILE < columns && columns <= job->count; t++) {
             const uint32_t least =
                 job->minima != NULL ? job->minima[i * (job->pitch / TILE) + t] : 0;
             const bool has_any =
