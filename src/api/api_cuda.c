@@ -432,9 +432,7 @@ static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_m
 kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                              const kith_radius_params *params, kith_ranges **out, void *stream)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_CALL(ctx, radius(ctx, corpus, queries, params, out, stream));
 }
 

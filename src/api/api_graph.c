@@ -102,12 +102,12 @@ static const double MOST_REPAIRED = 0.5;
 
 typedef struct removal {
     kith_ctx *ctx;
+    kin_hold *hold;
     kith_remove_params params;
     kith_matrix points;
     kin_distance distance;
     kin_remove_job lists;
-    void *copy; /* of the points that are left */
-    kith_matrix rest;
+    kith_matrix rest; /* a copy of the points that are left */
 } removal;
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
@@ -148,8 +148,8 @@ static kith_status keep(removal *r, const kith_neighbors *out)
     kith_ctx *ctx = r->ctx;
     kin_remove_job *lists = &r->lists;
     const uint64_t rows = (uint64_t)r->points.rows;
-    KIN_TRY(kin_alloc(ctx, &lists->map, rows, sizeof *lists->map, "new ids"));
-    KIN_TRY(kin_alloc(ctx, &lists->rows, rows, sizeof *lists->rows, "rows that are left"));
+    KIN_NEW(r->hold, lists->map, rows, "new ids");
+    KIN_NEW(r->hold, lists->rows, rows, "rows that are left");
     lists->left = kin_remove_map(r->params.removed, r->points.rows, lists->map, lists->rows);
     if (lists->left == 0) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "all %lld points are removed (leave at least one)",
@@ -159,29 +159,26 @@ static kith_status keep(removal *r, const kith_neighbors *out)
     KIN_TRY(kin_check_output(ctx, r->params.k, lists->left - (lists->self ? 0 : 1),
                              "so many neighbours has a point of those that are left", out,
                              lists->left));
-    const uint64_t row_bytes =
-        (uint64_t)r->points.cols * (uint64_t)kith_dtype_bytes(r->points.dtype);
-    KIN_TRY(kin_alloc(ctx, &r->copy, left, row_bytes, "points that are left"));
-    r->rest = kin_recall_gather(&r->points, lists->rows, lists->left, r->copy);
-    KIN_TRY(kin_alloc(ctx, &lists->ids, kin_size_mul(left, (uint64_t)lists->graph->k),
-                      sizeof *lists->ids, "lists that are left"));
-    KIN_TRY(
-        kin_alloc(ctx, &lists->lacking, left, sizeof *lists->lacking, "rows that lost neighbours"));
+    KIN_TRY(kin_recall_copy(r->hold, &r->points, lists->rows, lists->left, "points that are left",
+                            &r->rest));
+    KIN_NEW(r->hold, lists->ids, kin_size_mul(left, (uint64_t)lists->graph->k),
+            "lists that are left");
+    KIN_NEW(r->hold, lists->lacking, left, "rows that lost neighbours");
     return kin_remove_lists(ctx, lists);
 }
 
 static kith_status write_lists(const removal *r, const kith_neighbors *out)
 {
-    kin_prepared points;
+    kin_prepared points = {0};
     const kith_neighbors graph = {
         .ids = r->lists.ids, .rows = r->lists.left, .k = r->lists.graph->k};
     const kith_neighbors nobody = {.rows = r->lists.left};
     const kin_merge_side side = {
         .name = "graph", .graph = &graph, .across = &nobody, .may_be_short = true};
+    KIN_HOLD(hold, r->ctx);
+    kin_prepared_hold(&hold, &points);
     KIN_TRY(kin_prepare_rows(r->ctx, &r->rest, &r->distance, "points", KIN_ROWS_DISTINCT, &points));
-    const kith_status status = kin_merge_write(r->ctx, &points, &side, r->params.flags, out);
-    kin_prepared_free(r->ctx, &points);
-    return status;
+    return kin_merge_write(r->ctx, &points, &side, r->params.flags, out);
 }
 
 /* ---- Repair --------------------------------------------------------------------------------- */
@@ -209,19 +206,9 @@ static kith_status make_anew(const removal *r, const kith_neighbors *out)
 
 static void put_back(const removal *r, const kith_neighbors *found, const kith_neighbors *out)
 {
-    const size_t k = (size_t)out->k;
-    for (int64_t i = 0; i < r->lists.lacking_count; i++) {
-        const int64_t to = (int64_t)r->lists.lacking[i] * out->k;
-        const int64_t from = i * out->k;
-        if (out->ids != NULL) {
-            memcpy(out->ids + to, found->ids + from, k * sizeof *out->ids);
-        }
-        if (out->distances != NULL) {
-            memcpy(out->distances + to, found->distances + from, k * sizeof *out->distances);
-        }
-        if (out->distances64 != NULL) {
-            memcpy(out->distances64 + to, found->distances64 + from, k * sizeof *out->distances64);
-        }
+    for (int64_t i = 0; i < found->rows * out->k; i++) {
+        kin_answer_put(out, (int64_t)r->lists.lacking[i / out->k] * out->k + i % out->k,
+                       found->ids[i], found->distances64[i]);
     }
 }
 
@@ -231,17 +218,13 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     const uint64_t rows = (uint64_t)r->lists.lacking_count;
     const uint64_t entries = kin_size_mul(rows, (uint64_t)out->k);
     kith_neighbors found = {.rows = r->lists.lacking_count, .k = out->k};
-    void *copy = NULL;
+    kith_matrix queries;
     bool few = false;
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_alloc(&hold, &copy, rows,
-                           (uint64_t)r->rest.cols * (uint64_t)kith_dtype_bytes(r->rest.dtype),
-                           "rows that lost neighbours"));
+    KIN_TRY(kin_recall_copy(&hold, &r->rest, r->lists.lacking, r->lists.lacking_count,
+                            "rows that lost neighbours", &queries));
     KIN_NEW(&hold, found.ids, entries, "neighbours");
-    KIN_NEW(&hold, found.distances, entries, "neighbours");
     KIN_NEW(&hold, found.distances64, entries, "neighbours");
-    const kith_matrix queries =
-        kin_recall_gather(&r->rest, r->lists.lacking, r->lists.lacking_count, copy);
     kith_search_params params = search_params(r);
     params.exclude = r->lists.self ? NULL : r->lists.lacking;
     KIN_TRY(kin_across_few(ctx, &r->rest, &queries, &params, &found, &few));
@@ -252,7 +235,7 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     return KITH_OK;
 }
 
-static kith_status remove_all(removal *r, const kith_neighbors *out, kith_remove_report *report)
+static kith_status remove_points(removal *r, const kith_neighbors *out, kith_remove_report *report)
 {
     KIN_TRY(keep(r, out));
     const bool anew = (double)r->lists.lacking_count > MOST_REPAIRED * (double)r->lists.left;
@@ -275,19 +258,19 @@ static kith_status remove_all(removal *r, const kith_neighbors *out, kith_remove
     return KITH_OK;
 }
 
+static kith_status remove_from(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_neighbors *graph, const kith_remove_params *params,
+                               const kith_neighbors *out, kith_remove_report *report)
+{
+    KIN_HOLD(hold, ctx);
+    removal r = {.ctx = ctx, .hold = &hold};
+    KIN_TRY(check_removal(&r, points, graph, params, report));
+    return remove_points(&r, out, report);
+}
+
 kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                               const kith_remove_params *params, const kith_neighbors *out,
                               kith_remove_report *report)
 {
-    kin_call call;
-    removal r = {.ctx = ctx};
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check_removal(&r, points, graph, params, report);
-    KIN_THEN(status, remove_all(&r, out, report));
-    kin_free(ctx, r.lists.lacking);
-    kin_free(ctx, r.lists.ids);
-    kin_free(ctx, r.copy);
-    kin_free(ctx, r.lists.rows);
-    kin_free(ctx, r.lists.map);
-    return kin_call_end(&call, status);
+    KIN_CALL(ctx, remove_from(ctx, points, graph, params, out, report));
 }

@@ -233,7 +233,6 @@ typedef struct sampling {
     uint32_t *rows;
     int64_t count;
     kith_matrix points;
-    unsigned char *copy;
     kith_neighbors truth;
     double *query;
 } sampling;
@@ -245,12 +244,11 @@ static kith_status sampling_make(kin_hold *hold, sampling *s)
     const uint64_t entries = kin_size_mul(n, (uint64_t)s->at);
     s->truth = (kith_neighbors){.rows = s->count, .k = s->at};
     KIN_NEW(hold, s->rows, n, "sample rows");
-    KIN_TRY(kin_hold_alloc(hold, &s->copy, kin_size_mul(n, (uint64_t)points->cols),
-                           (uint64_t)kith_dtype_bytes(points->dtype), "sample points"));
     KIN_NEW(hold, s->truth.ids, entries, "neighbours of the sample");
     KIN_NEW(hold, s->truth.distances64, entries, "neighbours of the sample");
     KIN_NEW(hold, s->query, (uint64_t)points->cols + KIN_METRIC_LANES, "a query");
-    return KITH_OK;
+    kin_recall_draw(points->rows, s->count, s->seed, s->rows);
+    return kin_recall_copy(hold, points, s->rows, s->count, "sample points", &s->points);
 }
 
 /* Canonical distances of what the graph says of a sampled row. A point is no neighbour of itself:
@@ -298,8 +296,6 @@ static kith_status solve_sample(kith_ctx *ctx, sampling *s, kith_recall *out)
     kin_prepared_hold(&hold, &prepared);
     KIN_TRY(tally_make(&hold, s->distance.metric, s->at, &t));
     KIN_TRY(sampling_make(&hold, s));
-    kin_recall_draw(s->all.rows, s->count, s->seed, s->rows);
-    s->points = kin_recall_gather(&s->all, s->rows, s->count, s->copy);
     KIN_TRY(kin_prepare_rows(ctx, &s->all, &s->distance, "points", flags, &prepared));
     KIN_TRY(solve(ctx, &prepared, s, &t));
     tally_end(&t, s->count == s->all.rows, out);

@@ -62,11 +62,9 @@ static kith_status over_lists(kin_filter_run *run, const char *phase, kin_task_f
 static kith_status prepare(kin_filter_run *run, const kith_matrix *rows, const char *name,
                            kin_prepared *prepared)
 {
-    kith_report *report = &run->ctx->report;
     KIN_TRY(kin_prepare_rows(run->ctx, rows, &run->request.distance, name, KIN_ROWS_DISTINCT,
                              prepared));
-    report->seconds_check += prepared->seconds_check;
-    report->seconds_prepare += prepared->seconds_prepare;
+    kin_prepared_tell(run->ctx, prepared);
     return KITH_OK;
 }
 

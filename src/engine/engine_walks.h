@@ -84,8 +84,6 @@ typedef struct kin_walks_picked {
  * written anew. */
 kith_status kin_walks_pick_allowed(const kin_walks_pick *job, const kith_neighbors *out,
                                    kin_walks_picked *picked);
-/* A slot of the parts that there are. */
-void kin_walks_put(const kith_neighbors *out, int64_t to, uint32_t id, double distance);
 
 /* As kith_search of that method. walks->gpu is entered. Fills all of *report but its size. */
 kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_walks_search *job,

@@ -116,6 +116,12 @@ void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
     memset(prepared, 0, sizeof *prepared);
 }
 
+void kin_prepared_tell(kith_ctx *ctx, const kin_prepared *prepared)
+{
+    ctx->report.seconds_check += prepared->seconds_check;
+    ctx->report.seconds_prepare += prepared->seconds_prepare;
+}
+
 static void give_prepared(void *ctx, void *prepared)
 {
     kin_prepared_free(ctx, prepared);

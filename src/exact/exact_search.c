@@ -158,12 +158,6 @@ static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pair
     kin_exact_report(ctx, corpus);
 }
 
-static void note_preparation(kith_ctx *ctx, const kin_prepared *prepared)
-{
-    ctx->report.seconds_check += prepared->seconds_check;
-    ctx->report.seconds_prepare += prepared->seconds_prepare;
-}
-
 static const kin_cover *cover_of(const kin_prepared *prepared, uint32_t flags)
 {
     return (flags & KITH_NO_SKIP) != 0 ? NULL : &prepared->cover;
@@ -244,7 +238,7 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
         const kin_shadow_job job = {.k = request->k + 1, .pairs = 0.5 * n * n, .ends = 2};
         KIN_TRY(kin_exact_shadows(ctx, request, &job, &prepared));
     }
-    note_preparation(ctx, &prepared);
+    kin_prepared_tell(ctx, &prepared);
     kith_status status = by_screen ? graph_by_screen(ctx, &prepared, request, out)
                                    : run_all_pairs(ctx, &prepared, &prepared, request, out);
     if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
@@ -326,7 +320,7 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     const bool screens = kin_exact_job_screens(request);
     KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", KIN_ROWS_DISTINCT,
                              &prepared));
-    note_preparation(ctx, &prepared);
+    kin_prepared_tell(ctx, &prepared);
     if (!screens) {
         return run_all_pairs(ctx, corpus, &prepared, request, out);
     }
@@ -448,8 +442,8 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
         KIN_TRY(run_all_pairs(ctx, &pb, &pa, request, ab));
         return run_all_pairs(ctx, &pa, &pb, &back, ba);
     }
-    note_preparation(ctx, &pa);
-    note_preparation(ctx, &pb);
+    kin_prepared_tell(ctx, &pa);
+    kin_prepared_tell(ctx, &pb);
     kith_status status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
     if (kin_prepare_drop_shadows(ctx, larger(&pa, &pb), &status)) {
         KIN_TRY(prepare_other(ctx, &pa, &pb));

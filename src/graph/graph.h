@@ -80,6 +80,12 @@ typedef struct kin_graph_request {
                              little or a judge says STUCK, before the descent ends without ENOUGH */
 } kin_graph_request;
 
+/* Whether a row's own id is none of its neighbours. */
+static inline bool kin_graph_leaves_own_out(const kin_graph_request *request)
+{
+    return (request->flags & KITH_INCLUDE_SELF) == 0;
+}
+
 typedef struct kin_graph_outcome {
     int32_t rounds; /* run, the start not counted */
     int32_t list;   /* as they were at the end; 0: as the request says */

@@ -112,10 +112,8 @@ static kith_status prepare_order(descending *d)
 
 static void note_preparation(descending *d)
 {
-    kith_report *report = &d->ctx->report;
-    report->seconds_check += d->prepared.seconds_check;
-    report->seconds_prepare += d->prepared.seconds_prepare;
-    report->distinct_rows = d->prepared.groups.count;
+    kin_prepared_tell(d->ctx, &d->prepared);
+    d->ctx->report.distinct_rows = d->prepared.groups.count;
 }
 
 /* ---- Judge ---------------------------------------------------------------------------------- */
@@ -163,20 +161,26 @@ static kith_status judge(descending *d, const kin_graph_lists *lists, bool *enou
 
 /* ---- Few points ------------------------------------------------------------------------------ */
 
+/* keys: that were computed. */
+static kith_status write_lists(const descending *d, const kin_graph_points *points,
+                               const kin_graph_lists *lists, double *keys)
+{
+    kin_graph_finish finish;
+    const bool leaves_out = kin_graph_leaves_own_out(&d->request);
+    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, points, lists, d->request.k + leaves_out,
+                                  &finish));
+    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, keys);
+    kin_graph_finish_free(&finish);
+    return status;
+}
+
 /* The exact engine groups equal rows only where it screens. */
 static kith_status solve_by_keys(descending *d)
 {
-    kin_graph_finish finish;
-    double keys = 0.0;
-    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
-    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, NULL, NULL, d->request.k + leaves_out,
-                                  &finish));
-    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, &keys);
-    kin_graph_finish_free(&finish);
-    d->outcome->evaluations = keys;
+    KIN_TRY(write_lists(d, NULL, NULL, &d->outcome->evaluations));
     d->ctx->report.exact = KITH_CERTIFIED;
     kin_exact_report(d->ctx, &d->prepared);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status solve_exactly(descending *d, const kith_matrix *points)
@@ -424,20 +428,15 @@ static kith_status descend(descending *d)
 static kith_status write_answers(descending *d)
 {
     const int64_t start_ns = kin_clock_ns();
-    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
-    kin_graph_finish finish;
     double keys = 0.0;
-    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, &d->points, &d->rounds.lists,
-                                  d->request.k + leaves_out, &finish));
-    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, &keys);
-    kin_graph_finish_free(&finish);
+    KIN_TRY(write_lists(d, &d->points, &d->rounds.lists, &keys));
     d->ctx->report.candidates = keys / (double)d->prepared.rows.matrix.rows;
     d->ctx->report.seconds_rescore += kin_clock_since(start_ns);
     kin_exact_report(d->ctx, &d->prepared);
     if (d->points.kernel == NULL) {
         (void)snprintf(d->ctx->report.screen, sizeof d->ctx->report.screen, "direct");
     }
-    return status;
+    return KITH_OK;
 }
 
 static kith_status approximate(descending *d)

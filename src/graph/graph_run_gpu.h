@@ -35,7 +35,6 @@ typedef struct kin_graph_gpu_keying {
 typedef struct kin_graph_gpu_watch {
     kin_hold hold;
     kin_answer answer;
-    int64_t wanted;   /* keys of a control, own id not among them */
     int64_t count;    /* controls that have a position: the others are degenerate rows */
     uint32_t *which;  /* count: index of the control */
     uint32_t *firsts; /* count: the row that stands for it */
@@ -88,11 +87,6 @@ static inline kith_status kin_graph_gpu_check(const kin_graph_gpu_run *run, int 
 /* A launch of the room's own, by its name. */
 #define KIN_GRAPH_LAUNCH(run, name, job, what) \
     kin_graph_gpu_check((run), (run)->kernels->name((run)->on.stream, (job)), (what))
-
-static inline bool kin_graph_gpu_leaves_own_out(const kin_graph_request *request)
-{
-    return (request->flags & KITH_INCLUDE_SELF) == 0;
-}
 
 /* Every row is a position, and no list has its own row. */
 static inline bool kin_graph_gpu_is_plain(const kin_groups *groups)

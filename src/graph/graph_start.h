@@ -208,6 +208,11 @@ typedef struct kin_graph_look {
     const uint32_t *owner; /* kin_graph_owners */
 } kin_graph_look;
 
+/* Of a list, expanded, of the control `which`, its own id apart: the first `at` keys to
+ * control->found, and the sum of the first k distances. */
+double kin_graph_control_take(const kin_graph_request *request, const kin_answer *answer,
+                              int64_t which);
+
 /* Fills control->found and *phi (kin_graph_round) from lists as they are. */
 kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, double *phi);
 

@@ -414,9 +414,7 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
 static kith_status make_of_points(kith_ctx *ctx, const kith_index_params *params, origin *from,
                                   kith_index **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = take_params(ctx, params, &from->params);
@@ -440,9 +438,7 @@ kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
 
 kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     kin_call call;
     const origin from = {.path = path};
     KIN_TRY(kin_call_begin(ctx, &call));

@@ -619,9 +619,7 @@ static kith_status call_radius(kith_ctx *ctx, const kith_index *index, const kit
                                const kith_radius_params *params, queries_stream stream,
                                kith_ranges **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_INDEX_CALL(ctx, index, radius(ctx, index, queries, params, stream, out));
 }
 
