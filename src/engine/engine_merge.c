@@ -2,7 +2,7 @@
  * Two graphs made one, exactly:
  *
  *   own      the graphs' lists with canonical keys go to the answer; their k-th keys are limits
- *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_runs.h)
+ *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_search.h)
  *   across   what each row has nearest in the other set, within its limit (kin_across)
  *   merge    rows that found something: both lists (exact_search.h)
  *
@@ -16,9 +16,6 @@
  * sqeuclidean, in the same order. */
 #include "engine/engine_graph.h"
 
-#include "engine/engine_call.h"
-#include "engine/engine_exact.h"
-#include "exact/exact_runs.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 #include "tree/tree_cost.h"

@@ -25,7 +25,6 @@
  * ids keep their order in a view: no chunk can change a pair or its place. */
 #include "engine/engine_exact.h"
 
-#include "engine/engine_call.h"
 #include "engine/engine_filter.h"
 #include "file/file_stream.h"
 #include "fused/fused_answer.h"
@@ -34,7 +33,7 @@
 
 #include <string.h>
 
-/* Of a chunk: hits and lists (exact_hits.h), ids of i. */
+/* Of a chunk: hits and lists (exact_search.h), ids of i. */
 enum { PAIR_BYTES = 36, LEAST_PAIRS = 4096, MOST_PAIRS = 1 << 22 };
 enum { PARTS = 8, LEAST_ROWS = 2048, MOST_GROWTH = 8, USUAL_SAMPLE = 1000, SAMPLE_SHARE = 64 };
 static const double MOST_SECONDS = 300.0; /* of a file's chunk, by careful rates */

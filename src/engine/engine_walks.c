@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/engine_walks.h"
+#include "engine/engine_graph.h"
 
 #include "base/base_random.h"
 #include "host/host_clock.h"
-#include "host/host_cpu.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Walks on a GPU under a filter: they tell of all that they keep, so many entries at a time, and
  * the host picks what each query may find. */
-#include "engine/engine_walks.h"
+#include "engine/engine_graph.h"
 #include "host/host_threads.h"
 
 enum { PICKED_AT_ONCE = 1 << 22, ROWS_A_TASK = 64 };

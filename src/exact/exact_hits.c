@@ -4,7 +4,7 @@
  * much again for the table, so at the end about twice the answer and never the product of the
  * sizes.
  */
-#include "exact/exact_hits.h"
+#include "exact/exact_search.h"
 
 #include "base/base_size.h"
 #include "host/host_threads.h"

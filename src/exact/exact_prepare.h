@@ -40,9 +40,6 @@ typedef struct kin_rows_known {
     bool counted;     /* all this is so, not at most */
 } kin_rows_known;
 
-/* What kin_groups_make holds, and leaves. */
-void kin_groups_plan(kin_layout *plan, int64_t rows, bool distinguish, kin_rows_known known);
-
 /* A basis, and the frame of shadows in it (exact_corpus.h). */
 typedef struct kin_shadow {
     int32_t axes;   /* of the basis; 0: full rows are screened sooner */

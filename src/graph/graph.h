@@ -13,7 +13,7 @@
 #ifndef KIN_GRAPH_H
 #define KIN_GRAPH_H
 
-#include "exact/exact_hits.h"
+#include "exact/exact_search.h"
 #include "recall/recall.h"
 
 typedef enum kin_graph_start {

@@ -15,7 +15,6 @@
 #include "graph/graph.h"
 
 #include "base/base_size.h"
-#include "exact/exact_search.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
 

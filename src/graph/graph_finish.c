@@ -2,7 +2,6 @@
 #include "graph/graph_start.h"
 
 #include "base/base_size.h"
-#include "exact/exact_search.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 64, KEYS_AT_A_TIME = 256 };

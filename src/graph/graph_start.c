@@ -2,7 +2,6 @@
 #include "graph/graph_start.h"
 
 #include "base/base_size.h"
-#include "exact/exact_search.h"
 #include "graph/graph_cells.h"
 #include "host/host_threads.h"
 

@@ -15,7 +15,7 @@
  *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
  *     graph    gpu   the same, and fused, on whose rows it walks there   index_kept.c
  *
- * It is prepared on one device, for good, or on each GPU of a team (gpu/gpu_team.h), which divides
+ * It is prepared on one device, for good, or on each GPU of a team (gpu/gpu.h), which divides
  * many queries of host memory; all else is the leader's. */
 #ifndef KIN_INDEX_INDEX_H
 #define KIN_INDEX_INDEX_H

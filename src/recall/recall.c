@@ -15,7 +15,6 @@
  * often the truth lies within. */
 #include "recall/recall.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 

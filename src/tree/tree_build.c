@@ -8,7 +8,7 @@
  * Cost. n log2(n / leaf) steps, a few nanoseconds each.
  */
 #include "host/host_threads.h"
-#include "tree/tree_split.h"
+#include "tree/tree.h"
 
 enum {
     ROWS_A_TASK = 2048,

@@ -8,12 +8,11 @@
  *                                        -> what a job without lists makes of it
  *      a few packets first, where they decide whether the tree pays: counted, and sent again
  *
- * The k nearest (tree_search.c), all within a radius (tree_radius.c) and the paper's buffers
+ * The k nearest, all within a radius (tree_search.c) and the paper's buffers
  * (papers_buffer_tree.c) are jobs. A graph's packets are the blocks of the tree.
  */
 #include "tree/tree_cost.h"
 
-#include "base/base_size.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
