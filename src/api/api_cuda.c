@@ -60,12 +60,11 @@ kith_status kin_api_check_device(kith_ctx *ctx, int32_t device)
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
-    KIN_FAIL_IF(ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 &&
-                    ctx->device_index != device,
+    KIN_PASS_IF(ctx->device != KIN_DEVICE_CUDA || ctx->device_index < 0 ||
+                    ctx->device_index == device,
                 ctx, KITH_E_ARGUMENT, kin_at("points"),
                 "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
                 (int)device, (int)ctx->device_index);
-    return KITH_OK;
 }
 
 kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream)

@@ -322,10 +322,9 @@ static kith_neighbors shape_of(const kith_neighbors *graph, int64_t rows)
 
 static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
 {
-    KIN_FAIL_IF(first_rows < 0 || first_rows > points->rows, ctx, KITH_E_ARGUMENT,
+    KIN_PASS_IF(first_rows >= 0 && first_rows <= points->rows, ctx, KITH_E_ARGUMENT,
                 kin_at("first_rows"), "is %lld, must be 0 to %lld (the rows of points)",
                 (long long)first_rows, (long long)points->rows);
-    return KITH_OK;
 }
 
 static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
@@ -343,10 +342,10 @@ static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
 static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
                                      uint32_t place)
 {
-    kith_matrix part[2] = {sets->points, sets->points};
-    part[0].rows = sets->first_rows;
-    part[1].rows = sets->points.rows - sets->first_rows;
-    part[1].data = (const char *)sets->points.data + sets->first_rows * sets->points.stride_bytes;
+    const int64_t first = sets->first_rows;
+    const kith_matrix part[2] = {
+        kin_fused_part_of(&sets->points, 0, first),
+        kin_fused_part_of(&sets->points, first, sets->points.rows - first)};
     for (int i = 0; i < 2; i++) {
         const kith_matrix *points = (place & KIN_FUSED_DATA_ON_DEVICE) == 0 ? &part[i] : NULL;
         if (part[i].rows > 0) {
@@ -362,11 +361,10 @@ static kith_status check_start(kith_ctx *ctx, const kith_search_params *params)
 {
     kith_descent_params descent;
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
-    KIN_FAIL_IF(descent.init != NULL || (int)descent.start == KITH_START_GRAPH, ctx,
+    KIN_PASS_IF(descent.init == NULL && (int)descent.start != KITH_START_GRAPH, ctx,
                 KITH_E_ARGUMENT, kin_at(descent.init != NULL ? "init" : "start"),
                 "is %s, and a merge begins with its two graphs (leave it out)",
                 descent.init != NULL ? "set" : "KITH_START_GRAPH");
-    return KITH_OK;
 }
 
 static void begin_with_both(kin_merge_job *job)

@@ -218,10 +218,9 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params,
     KIN_TRY(check_number(ctx, "chunk_rows", params->chunk_rows, INT64_MAX));
     KIN_TRY(check_number(ctx, "chunk_pairs", params->chunk_pairs, INT64_MAX));
     KIN_TRY(check_number(ctx, "sample", params->sample, INT64_MAX));
-    KIN_FAIL_IF(params->keep != KITH_KEEP_FIRST && params->keep != KITH_KEEP_CENTRAL, ctx,
+    KIN_PASS_IF(params->keep == KITH_KEEP_FIRST || params->keep == KITH_KEEP_CENTRAL, ctx,
                 KITH_E_ARGUMENT, kin_at("keep"), "is %d, which is no kith_keep (use one of those)",
                 (int)params->keep);
-    return KITH_OK;
 }
 
 /* Who asks for components, or for rows to keep. */

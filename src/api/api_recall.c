@@ -124,10 +124,9 @@ static void tally_end(const tally *t, bool all, kith_recall *out)
 static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *chosen)
 {
     *chosen = at == 0 ? kin_min_i64(USUAL_AT, most) : at;
-    KIN_FAIL_IF(at < 0 || *chosen > most, ctx, KITH_E_ARGUMENT, kin_at("at"),
+    KIN_PASS_IF(at >= 0 && *chosen <= most, ctx, KITH_E_ARGUMENT, kin_at("at"),
                 "is %lld, must be 1 to %lld (the neighbours that a row has)", (long long)at,
                 (long long)most);
-    return KITH_OK;
 }
 
 /* ---- Against the truth ---------------------------------------------------------------------- */
@@ -135,9 +134,8 @@ static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *c
 static kith_status check_distances(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
 {
     KIN_TRY(kin_check_neighbors(ctx, neighbors, name));
-    KIN_FAIL_IF(neighbors->distances == NULL && neighbors->distances64 == NULL, ctx,
+    KIN_PASS_IF(neighbors->distances != NULL || neighbors->distances64 != NULL, ctx,
                 KITH_E_ARGUMENT, kin_at(name), "has no distances (give distances, or distances64)");
-    return KITH_OK;
 }
 
 /* Doubles where both sides have them; else both as float32, since a double that was rounded cannot

@@ -156,6 +156,7 @@ typedef struct kin_walks {
     uint64_t bytes;
 
     /* The processor's. */
+    kin_hold hold;
     kin_prepared prepared;
     kin_graph_ground ground;
 

@@ -84,6 +84,8 @@ static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, ki
 {
     const bool screens = kin_exact_screens(&w->distance);
     kin_prepared *points = &w->prepared;
+    w->hold.ctx = ctx;
+    kin_prepared_hold(&w->hold, points);
     KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, source->name,
                              screens ? 0 : KIN_ROWS_DISTINCT, points));
     kin_prepared_tell(ctx, points);
@@ -92,7 +94,7 @@ static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, ki
         points->by_cost = true;
         KIN_TRY(kin_prepare_corpus(ctx, w->integer, USUAL_K, points));
     }
-    KIN_TRY(kin_graph_ground_make(ctx, points, source->graph, &w->ground));
+    KIN_TRY(kin_graph_ground_make(&w->hold, points, source->graph, &w->ground));
     w->parts = w->ground.links.part_count;
     w->most = w->points.rows;
     ctx->report.seconds_prepare += kin_clock_since(start_ns);
@@ -372,8 +374,7 @@ void kin_walks_free(kin_walks *walks)
     }
     kith_ctx *ctx = walks->home;
     kin_graph_gpu_paths_free(walks->paths);
-    kin_graph_ground_free(ctx, &walks->ground);
-    kin_prepared_free(ctx, &walks->prepared);
+    kin_hold_end(&walks->hold);
     kin_free(ctx, walks);
 }
 

@@ -166,11 +166,10 @@ static kith_status write_lists(const descending *d, const kin_graph_points *poin
 {
     kin_graph_finish finish;
     const bool leaves_out = kin_graph_leaves_own_out(&d->request);
-    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, points, lists, d->request.k + leaves_out,
+    KIN_HOLD(hold, d->ctx);
+    KIN_TRY(kin_graph_finish_make(&hold, &d->prepared, points, lists, d->request.k + leaves_out,
                                   &finish));
-    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, keys);
-    kin_graph_finish_free(&finish);
-    return status;
+    return kin_graph_finish_write(&finish, d->request.flags, d->out, keys);
 }
 
 /* The exact engine groups equal rows only where it screens. */
@@ -273,18 +272,18 @@ static kith_status start_across(descending *d)
     const kin_graph_lists *lists = &d->rounds.lists;
     kin_graph_started started = {0};
     uint8_t *sides = NULL;
-    KIN_TRY(kin_alloc(d->ctx, &sides, (uint64_t)lists->points, sizeof *sides, "sides"));
+    KIN_HOLD(hold, d->ctx);
+    KIN_NEW(&hold, sides, (uint64_t)lists->points, "sides");
     kin_graph_sides(&d->prepared, d->request.split, sides);
     const kin_graph_starting start = starting_of(d, sides);
-    const kith_status status = kin_graph_start_across(d->ctx, &start, &started);
-    kin_free(d->ctx, sides);
+    KIN_TRY(kin_graph_start_across(d->ctx, &start, &started));
     measure_lists(lists);
     d->start_evaluations = started.evaluations;
     /* Lists of both graphs know their own sides already: what near cells add is as good as a start
      * that settled. */
     d->joins = !started.closed;
     d->settled = d->joins;
-    return status;
+    return KITH_OK;
 }
 
 /* Two graphs as the paper joins them: what is cut off comes back in finish_rounds. */
@@ -306,16 +305,14 @@ static kith_status start_related(descending *d)
     const kith_report before = d->ctx->report;
     kin_graph_outcome outcome = {0};
     kin_graph_relative near = kin_graph_relative_of(&d->request, d->points.count);
-    kith_status status = kin_graph_relative_make(d->ctx, &d->points, &near);
-    if (status == KITH_OK) {
-        const kith_neighbors out = {.rows = near.rows.rows, .k = near.request.k, .ids = near.ids};
-        status = kin_graph_descend(d->ctx, &near.rows, &near.request, &out, &outcome);
-        d->ctx->report = before;
-        d->start_evaluations += outcome.evaluations;
-    }
-    KIN_THEN(status, kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k));
-    kin_graph_relative_free(d->ctx, &near);
-    return status;
+    KIN_HOLD(hold, d->ctx);
+    KIN_TRY(kin_graph_relative_make(&hold, &d->points, &near));
+    const kith_neighbors out = {.rows = near.rows.rows, .k = near.request.k, .ids = near.ids};
+    const kith_status status = kin_graph_descend(d->ctx, &near.rows, &near.request, &out, &outcome);
+    d->ctx->report = before;
+    d->start_evaluations += outcome.evaluations;
+    return status == KITH_OK ? kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k)
+                             : status;
 }
 
 static kith_status start(descending *d)

@@ -277,10 +277,9 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
     KIN_FAIL_IF(request->k > KIN_GRAPH_GPU_MOST_K, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
                 "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
                 (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
-    KIN_FAIL_IF(points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+    KIN_PASS_IF(points->rows < KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
                 "%lld points are more than descent takes (at most %lld)", (long long)points->rows,
                 (long long)KIN_GRAPH_MOST_POINTS - 1);
-    return KITH_OK;
 }
 
 /* ---- By several GPUs ------------------------------------------------------------------------- */

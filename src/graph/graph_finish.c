@@ -42,25 +42,18 @@ static void name_finishers(kin_layout *layout, void *job)
     }
 }
 
-kith_status kin_graph_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
+kith_status kin_graph_finish_make(kin_hold *hold, const kin_prepared *prepared,
                                   const kin_graph_points *points, const kin_graph_lists *lists,
                                   int64_t wanted, kin_graph_finish *finish)
 {
-    *finish = (kin_graph_finish){.ctx = ctx,
+    *finish = (kin_graph_finish){.ctx = hold->ctx,
                                  .prepared = prepared,
                                  .points = points,
                                  .lists = lists,
                                  .wanted = kin_min_i64(wanted, prepared->groups.rows),
                                  .capacity = capacity_of(lists != NULL ? lists->length : 0),
-                                 .threads = ctx->threads};
-    return kin_layout_make(ctx, name_finishers, finish, "the end of a descent", &finish->block);
-}
-
-void kin_graph_finish_free(kin_graph_finish *finish)
-{
-    kin_free(finish->ctx, finish->block);
-    finish->finishers = NULL;
-    finish->block = NULL;
+                                 .threads = hold->ctx->threads};
+    return kin_hold_layout(hold, name_finishers, finish, "the end of a descent");
 }
 
 void kin_graph_finish_plan(kin_layout *plan, const kin_graph_points *points, int32_t length,
@@ -338,16 +331,14 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, do
     *phi = 0.0;
     KIN_HOLD(hold, ctx);
     KIN_NEW_ZERO(&hold, l.sums, (uint64_t)control->count, "sums of distances");
-    KIN_TRY(kin_graph_finish_make(ctx, look->prepared, look->points, look->lists,
+    KIN_TRY(kin_graph_finish_make(&hold, look->prepared, look->points, look->lists,
                                   most + kin_graph_leaves_own_out(request), &l.finish));
-    const kith_status status =
-        kin_parallel_rows(ctx, "control", control->count, POINTS_A_TASK, look_at_some, &l);
-    kin_graph_finish_free(&l.finish);
+    KIN_TRY(kin_parallel_rows(ctx, "control", control->count, POINTS_A_TASK, look_at_some, &l));
     for (int64_t i = 0; i < control->count; i++) {
         *phi += l.sums[i];
     }
     *phi *= (double)look->prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- The truth ------------------------------------------------------------------------------ */

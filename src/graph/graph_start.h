@@ -302,16 +302,14 @@ bool kin_graph_has_relative(kith_metric metric);
 typedef struct kin_graph_relative {
     kin_graph_request request;
     kith_matrix rows; /* by position */
-    float *values;    /* of rows */
     uint32_t *ids;    /* rows x request.k */
 } kin_graph_relative;
 
 /* Without values and ids. request: of the descent that starts, complete. */
 kin_graph_relative kin_graph_relative_of(const kin_graph_request *request, int64_t rows);
-/* Its rows, and room for ids; to be freed whatever the status is. */
-kith_status kin_graph_relative_make(kith_ctx *ctx, const kin_graph_points *points,
+/* Its rows, and room for ids. */
+kith_status kin_graph_relative_make(kin_hold *hold, const kin_graph_points *points,
                                     kin_graph_relative *near);
-void kin_graph_relative_free(kith_ctx *ctx, kin_graph_relative *near);
 
 /* Crowds. 32 positions that stand together are near each other, and so is what they have to meet:
  * it is gathered once, and all of the crowd meets all of it in one dense product. A crowd meets
@@ -374,14 +372,12 @@ typedef struct kin_graph_finish {
     int64_t capacity;
     int32_t threads;
     kin_graph_finish_thread *finishers; /* by thread */
-    void *block;
 } kin_graph_finish;
 
 /* wanted is cut to the rows that there are. points and lists may be NULL, both. */
-kith_status kin_graph_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
+kith_status kin_graph_finish_make(kin_hold *hold, const kin_prepared *prepared,
                                   const kin_graph_points *points, const kin_graph_lists *lists,
                                   int64_t wanted, kin_graph_finish *finish);
-void kin_graph_finish_free(kin_graph_finish *finish);
 /* What it holds, of points that are a shape and lists of this length. */
 void kin_graph_finish_plan(kin_layout *plan, const kin_graph_points *points, int32_t length,
                            int64_t wanted, int32_t threads);

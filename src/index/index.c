@@ -292,11 +292,10 @@ static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
     KIN_FAIL_IF(!graph && known->metric == KITH_CUSTOM, ctx, KITH_E_ARGUMENT, kin_at("metric"),
                 "is custom, for which there is no index but a graph (use that method, "
                 "or search the points themselves)");
-    KIN_FAIL_IF(known->k < 0 || !(known->recall >= 0.0 && known->recall <= 1.0), ctx,
-                KITH_E_ARGUMENT, kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
+    KIN_PASS_IF(known->k >= 0 && known->recall >= 0.0 && known->recall <= 1.0, ctx, KITH_E_ARGUMENT,
+                kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
                 known->k < 0 ? (double)known->k : known->recall,
                 known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
-    return KITH_OK;
 }
 
 static void take_graph(const kith_index_params *params, kith_index *index)

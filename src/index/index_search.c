@@ -108,13 +108,12 @@ static void enter_gpu(const kith_index *index)
 static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
 {
     KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
-    return method == KITH_METHOD_AUTO || method == index->method
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                             "is %s, and the index is one by %s (use auto or %s; or search its "
-                             "points themselves)",
-                             kin_index_method_name(method), kin_index_method_name(index->method),
-                             kin_index_method_name(index->method));
+    KIN_PASS_IF(method == KITH_METHOD_AUTO || method == index->method, ctx, KITH_E_UNSUPPORTED,
+                kin_at("method"),
+                "is %s, and the index is one by %s (use auto or %s; or search its "
+                "points themselves)",
+                kin_index_method_name(method), kin_index_method_name(index->method),
+                kin_index_method_name(index->method));
 }
 
 /* Parameters for the points themselves. */
@@ -209,11 +208,10 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
                                   const kin_request *request)
 {
     const char *why = missing(index, request);
-    return why == NULL ? KITH_OK
-                       : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-                                     "is %lld, and of trees %s (ask for fewer, or make the index "
-                                     "for the device cpu)",
-                                     (long long)request->k, why);
+    KIN_PASS_IF(why == NULL, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+                "is %lld, and of trees %s (ask for fewer, or make the index "
+                "for the device cpu)",
+                (long long)request->k, why);
 }
 
 /* Not of a graph. */
@@ -321,11 +319,10 @@ static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
     KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
     KIN_FAIL_IF(walk->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
                 "is set, and an index has its own (leave it out)");
-    return params->custom == NULL || params->custom == own->custom
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("custom"),
-                             "is not the function that the index was made for (give NULL or the "
-                             "same)");
+    KIN_PASS_IF(params->custom == NULL || params->custom == own->custom, ctx, KITH_E_ARGUMENT,
+                kin_at("custom"),
+                "is not the function that the index was made for (give NULL or the "
+                "same)");
 }
 
 /* out NULL: an answer that is no table. */
@@ -438,11 +435,10 @@ static kith_status read_notes(kith_ctx *ctx, const kith_index *index)
     notes[KIN_FUSED_NOTE_BAD] = notes[KIN_FUSED_NOTE_FEW] = UINT64_MAX;
     KIN_FAIL_IF(few, ctx, KITH_E_INTERNAL, kin_at("queries"),
                 "have fewer neighbours than were asked for (a bound is wrong; please report it)");
-    KIN_FAIL_IF(bad != UINT64_MAX, ctx, KITH_E_DATA,
+    KIN_PASS_IF(bad == UINT64_MAX, ctx, KITH_E_DATA,
                 kin_at_cell("queries", (int64_t)bad / cols, (int64_t)bad % cols),
                 "of a search that was enqueued is NaN, infinite, or no value for the metric (its "
                 "list is empty; remove or replace it)");
-    return KITH_OK;
 }
 
 static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
@@ -461,11 +457,9 @@ static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
 
 static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
 {
-    return index->gpu != NULL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("index"),
-                             "is the processor's (make it of points on the GPU, or for the device "
-                             "cuda)");
+    KIN_PASS_IF(index->gpu != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("index"),
+                "is the processor's (make it of points on the GPU, or for the device "
+                "cuda)");
 }
 
 /* enqueue: KIN_FUSED_ENQUEUE, or 0. */
