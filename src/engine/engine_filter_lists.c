@@ -9,15 +9,13 @@
 
 enum { ROWS_A_TASK = 1024 };
 
-static kith_status empty_lists(void *arg, int64_t task, int32_t thread)
+static kith_status empty_list(void *arg, int64_t list, int32_t thread)
 {
     (void)thread;
     const kin_filter_run *run = arg;
     const int64_t k = run->request.k;
-    const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, lists) * k;
     const kith_neighbors slots = {.ids = run->ids, .distances64 = run->far};
-    kin_answer_empty(run->request.distance.metric, &slots, task * ROWS_A_TASK * k, last);
+    kin_answer_empty(run->request.distance.metric, &slots, list * k, (list + 1) * k);
     return KITH_OK;
 }
 
@@ -27,7 +25,7 @@ typedef struct telling {
     const kith_neighbors *out;
 } telling;
 
-static kith_status tell_lists(void *arg, int64_t task, int32_t thread)
+static kith_status tell_list(void *arg, int64_t list, int32_t thread)
 {
     (void)thread;
     const telling *t = arg;
@@ -35,9 +33,7 @@ static kith_status tell_lists(void *arg, int64_t task, int32_t thread)
     const kin_request *asked = &run->job->request;
     const kith_metric metric = asked->distance.metric;
     const int64_t k = run->request.k;
-    const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, lists) * k;
-    for (int64_t i = task * ROWS_A_TASK * k; i < last; i++) {
+    for (int64_t i = list * k; i < (list + 1) * k; i++) {
         double distance = run->far[i];
         if (metric != run->request.distance.metric && run->ids[i] != KITH_ID_NONE) {
             distance = kin_metric_distance(metric, distance);
@@ -57,7 +53,7 @@ static kith_status tell_lists(void *arg, int64_t task, int32_t thread)
 static kith_status over_lists(kin_filter_run *run, const char *phase, kin_task_fn fn, void *arg)
 {
     const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
-    return kin_parallel(run->ctx, phase, kin_ceil_div(lists, ROWS_A_TASK), fn, arg);
+    return kin_parallel_rows(run->ctx, phase, lists, ROWS_A_TASK, fn, arg);
 }
 
 static kith_status prepare(kin_filter_run *run, const kith_matrix *rows, const char *name,
@@ -98,7 +94,7 @@ kith_status kin_filter_begin(kin_hold *hold, const kin_filter_job *job, const ki
         KIN_NEW(hold, run->far, entries, "neighbours");
         kin_mem_use_large_pages(ctx, run->far);
     }
-    return over_lists(run, "prepare", empty_lists, run);
+    return over_lists(run, "prepare", empty_list, run);
 }
 
 static void prepare_plan(kin_layout *plan, const kith_matrix *rows, const kin_distance *distance)
@@ -123,7 +119,7 @@ kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out)
 {
     telling t = {run, out};
     run->ctx->report.exact = KITH_CERTIFIED;
-    return over_lists(run, "rescore", tell_lists, &t);
+    return over_lists(run, "rescore", tell_list, &t);
 }
 
 /* ---- Within a radius ------------------------------------------------------------------------- */

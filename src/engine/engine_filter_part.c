@@ -107,21 +107,17 @@ static void name_finding(kin_layout *layout, void *job)
 }
 
 /* What lists know already, and slots that an engine may leave as they are. */
-static kith_status begin_rows(void *arg, int64_t task, int32_t thread)
+static kith_status begin_row(void *arg, int64_t i, int32_t thread)
 {
     (void)thread;
     const finding *f = arg;
     const kin_filter_run *run = f->run;
     const int64_t k = run->request.k;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, f->count);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        if (f->limits != NULL) {
-            const int64_t list = kin_filter_list(run, f->queries[i], f->part->group);
-            f->limits[i] = kin_filter_key(run, run->far[list * k + k - 1]);
-        }
+    if (f->limits != NULL) {
+        const int64_t list = kin_filter_list(run, f->queries[i], f->part->group);
+        f->limits[i] = kin_filter_key(run, run->far[list * k + k - 1]);
     }
-    kin_answer_empty(run->request.distance.metric, &f->found, task * ROWS_A_TASK * f->found.k,
-                     last * f->found.k);
+    kin_answer_empty(run->request.distance.metric, &f->found, i * f->found.k, (i + 1) * f->found.k);
     return KITH_OK;
 }
 
@@ -130,7 +126,7 @@ static kith_status begin_finding(kin_hold *hold, finding *f, int64_t k)
     f->found.rows = f->count;
     f->found.k = k;
     KIN_TRY(kin_hold_layout(hold, name_finding, f, "neighbours of a group"));
-    return kin_parallel(f->run->ctx, NULL, kin_ceil_div(f->count, ROWS_A_TASK), begin_rows, f);
+    return kin_parallel_rows(f->run->ctx, NULL, f->count, ROWS_A_TASK, begin_row, f);
 }
 
 /* Allowed entries of row i: the first `most` of them to the front, as rows of the corpus. */
@@ -180,28 +176,25 @@ static void merge_list(const finding *f, int64_t i, int64_t count, kin_pair *own
     }
 }
 
-static kith_status end_rows(void *arg, int64_t task, int32_t thread)
+static kith_status end_row(void *arg, int64_t i, int32_t thread)
 {
     const finding *f = arg;
     const int64_t k = f->run->request.k;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, f->count);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        const bool full = f->found.ids[(i + 1) * f->found.k - 1] != KITH_ID_NONE;
-        const int64_t count = keep_allowed(f, i, k);
-        const bool lacks = f->lacks != NULL && count < k && full && f->found.k < f->part->row_count;
-        if (f->lacks != NULL) {
-            f->lacks[i] = lacks;
-        }
-        if (!lacks) {
-            merge_list(f, i, count, f->own + thread * k);
-        }
+    const bool full = f->found.ids[(i + 1) * f->found.k - 1] != KITH_ID_NONE;
+    const int64_t count = keep_allowed(f, i, k);
+    const bool lacks = f->lacks != NULL && count < k && full && f->found.k < f->part->row_count;
+    if (f->lacks != NULL) {
+        f->lacks[i] = lacks;
+    }
+    if (!lacks) {
+        merge_list(f, i, count, f->own + thread * k);
     }
     return KITH_OK;
 }
 
 static kith_status end_finding(finding *f)
 {
-    return kin_parallel(f->run->ctx, NULL, kin_ceil_div(f->count, ROWS_A_TASK), end_rows, f);
+    return kin_parallel_rows(f->run->ctx, NULL, f->count, ROWS_A_TASK, end_row, f);
 }
 
 /* A request of a part: nobody is left out by an engine. */

@@ -242,7 +242,7 @@ kith_status kin_across_search(kith_ctx *ctx, kin_across *across)
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 
-enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
+enum { SIDES = 2 };
 
 typedef struct merging {
     kith_ctx *ctx;
@@ -355,12 +355,11 @@ static kith_status make_found(merging *m)
     return KITH_OK;
 }
 
-static kith_status negate(void *arg, int64_t task, int32_t thread)
+static kith_status negate(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const kith_neighbors *found = arg;
-    const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, found->rows * found->k);
-    for (int64_t i = task * ENTRIES_A_TASK; i < last; i++) {
+    for (int64_t i = row * found->k; i < (row + 1) * found->k; i++) {
         found->distances64[i] = -found->distances64[i];
     }
     return KITH_OK;
@@ -379,8 +378,7 @@ static kith_status search_across(merging *m)
     KIN_TRY(kin_across_search(m->ctx, &m->across));
     for (int i = 0; m->job->distance.metric == KITH_INNER_PRODUCT && i < SIDES; i++) {
         kith_neighbors *found = &m->across.found[i];
-        KIN_TRY(kin_parallel(m->ctx, NULL, kin_ceil_div(found->rows * found->k, ENTRIES_A_TASK),
-                             negate, found));
+        KIN_TRY(kin_parallel_rows(m->ctx, NULL, found->rows, ROWS_A_TASK, negate, found));
     }
     return KITH_OK;
 }

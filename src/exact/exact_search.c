@@ -20,12 +20,6 @@ static kith_status run_all_pairs(kith_ctx *ctx, const kin_prepared *corpus,
                                      : kin_direct_run(ctx, corpus, queries, request, out);
 }
 
-/* Ids that a list must hold: one more where one may be left out, never more than there are. */
-static int64_t wanted_ids(int64_t k, bool leaves_out, int64_t rows)
-{
-    return kin_min_i64(k + (leaves_out ? 1 : 0), rows);
-}
-
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 typedef struct writer {
@@ -194,8 +188,8 @@ kith_status kin_exact_shadows(kith_ctx *ctx, const kin_request *request, const k
 static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const kin_request *request,
                                    const kith_neighbors *out)
 {
-    const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
-    const int64_t wanted = wanted_ids(request->k, leaves_out, points->rows.matrix.rows);
+    const bool leaves_out = kin_request_leaves(request, true);
+    const int64_t wanted = kin_request_ids(request, true, points->rows.matrix.rows);
     kin_lists lists = {0};
     writing w = {.ctx = ctx,
                  .target = {.groups = &points->groups, .leaves_self_out = leaves_out, .out = out}};
@@ -341,8 +335,7 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
                    .queries = &prepared,
                    .request = request,
                    .out = out,
-                   .wanted =
-                       wanted_ids(request->k, request->exclude != NULL, corpus->rows.matrix.rows)};
+                   .wanted = kin_request_ids(request, false, corpus->rows.matrix.rows)};
     KIN_TRY(search_by_screen(ctx, &s));
     finish_report(ctx, use, s.pairs, prepared.groups.count);
     return KITH_OK;

@@ -412,14 +412,7 @@ kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith
                               const kith_search_params *params, const kith_neighbors *out,
                               kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_index_enter(ctx, index);
-    if (status == KITH_OK) {
-        status = search(ctx, index, queries, params, out, report);
-        kin_index_leave(ctx, index);
-    }
-    return kin_api_tell(&call, kin_call_end(&call, status), report);
+    KIN_INDEX_CALL(ctx, index, search(ctx, index, queries, params, out, report), report);
 }
 
 /* ---- What nobody has waited for -------------------------------------------------------------- */
@@ -527,7 +520,8 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
     const bool waits = queries == NULL && params == NULL && out == NULL;
     KIN_INDEX_CALL(ctx, index,
                    waits ? wait_for(ctx, index)
-                         : search_on_device(ctx, index, queries, params, out, stream));
+                         : search_on_device(ctx, index, queries, params, out, stream),
+                   NULL);
 }
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
@@ -614,7 +608,7 @@ static kith_status call_radius(kith_ctx *ctx, const kith_index *index, const kit
                                kith_ranges **out)
 {
     kin_clear_out(out);
-    KIN_INDEX_CALL(ctx, index, radius(ctx, index, queries, params, stream, out));
+    KIN_INDEX_CALL(ctx, index, radius(ctx, index, queries, params, stream, out), NULL);
 }
 
 kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
@@ -691,5 +685,5 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
 kith_status kith_index_plan(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                             const kith_search_params *params, kith_plan *out)
 {
-    KIN_INDEX_CALL(ctx, index, plan(ctx, index, queries, params, out));
+    KIN_INDEX_CALL(ctx, index, plan(ctx, index, queries, params, out), NULL);
 }
