@@ -16,7 +16,7 @@
  *   answers   of both, compared byte for byte
  */
 #include "base/base_random.h"
-#include "engine/engine_device.h"
+#include "engine/engine_call.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"

@@ -54,10 +54,9 @@ const kith_matrix *kin_check_shape(const kith_matrix *matrix, kith_matrix *shape
 kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_name,
                            const kith_matrix *b, const char *b_name)
 {
-    KIN_FAIL_IF(a->cols != b->cols, ctx, KITH_E_ARGUMENT, kin_at(a_name),
+    KIN_PASS_IF(a->cols == b->cols, ctx, KITH_E_ARGUMENT, kin_at(a_name),
                 "has %d columns and %s has %d (both must have the same)", (int)a->cols, b_name,
                 (int)b->cols);
-    return KITH_OK;
 }
 
 kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn custom,
@@ -109,9 +108,7 @@ kith_status kin_check_period(kith_ctx *ctx, const double *period, kin_distance *
 
 kith_status kin_refuse_period(kith_ctx *ctx, const double *period, const char *why)
 {
-    return period == NULL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("period"), "is set, and %s", why);
+    KIN_PASS_IF(period == NULL, ctx, KITH_E_UNSUPPORTED, kin_at("period"), "is set, and %s", why);
 }
 
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
@@ -123,10 +120,9 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
                 (long long)k, (long long)most, why);
     KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
                 "is NULL (give room for the neighbours)");
-    KIN_FAIL_IF(out->rows != rows || out->k != k, ctx, KITH_E_ARGUMENT, kin_at("out"),
+    KIN_PASS_IF(out->rows == rows && out->k == k, ctx, KITH_E_ARGUMENT, kin_at("out"),
                 "is %lld x %lld, must be %lld x %lld (rows of the answer x k)",
                 (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
-    return KITH_OK;
 }
 
 bool kin_radius_may_be_negative(kith_metric metric)
@@ -154,9 +150,8 @@ kith_status kin_check_limit(kith_ctx *ctx, kith_metric metric, const kith_search
 
 kith_status kin_check_path(kith_ctx *ctx, const char *path)
 {
-    KIN_FAIL_IF(path == NULL || path[0] == '\0', ctx, KITH_E_ARGUMENT, kin_at("path"),
+    KIN_PASS_IF(path != NULL && path[0] != '\0', ctx, KITH_E_ARGUMENT, kin_at("path"),
                 "is %s, must be the name of a file", path == NULL ? "NULL" : "empty");
-    return KITH_OK;
 }
 
 kith_status kin_check_same_metric(kith_ctx *ctx, kith_metric metric, kith_metric own)
@@ -233,10 +228,9 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
 
 kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const char *of)
 {
-    KIN_FAIL_IF((flags & ~known) != 0, ctx, KITH_E_ARGUMENT, kin_at("flags"),
+    KIN_PASS_IF((flags & ~known) == 0, ctx, KITH_E_ARGUMENT, kin_at("flags"),
                 "is 0x%x, of which 0x%x is no flag of %s (leave it out)", (unsigned)flags,
                 (unsigned)(flags & ~known), of);
-    return KITH_OK;
 }
 
 static uint32_t size_of(const void *grows)
@@ -311,10 +305,9 @@ kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, 
     KIN_FAIL_IF(neighbors == NULL || neighbors->ids == NULL, ctx, KITH_E_ARGUMENT,
                 kin_at_member(name, neighbors == NULL ? NULL : "ids"),
                 "is NULL (give neighbours with their ids)");
-    KIN_FAIL_IF(neighbors->rows < 1 || neighbors->k < 1, ctx, KITH_E_ARGUMENT, kin_at(name),
+    KIN_PASS_IF(neighbors->rows >= 1 && neighbors->k >= 1, ctx, KITH_E_ARGUMENT, kin_at(name),
                 "is %lld x %lld, must be at least 1 x 1", (long long)neighbors->rows,
                 (long long)neighbors->k);
-    return KITH_OK;
 }
 
 typedef struct ids_check {
@@ -354,4 +347,139 @@ kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t 
                 "the graph was built of)",
                 (long long)graph->rows, (long long)rows);
     return kin_check_ids(ctx, graph, "graph");
+}
+
+/* ---- A filter, and answers under it ---------------------------------------------------------- */
+
+/* The fields of a filter, and the shape of an answer under it, checked. */
+
+static kith_status check_rule(kith_ctx *ctx, const kith_filter *filter, bool graph)
+{
+    const int rule = (int)filter->rule;
+    const bool asks = rule == KITH_RULE_SAME || rule == KITH_RULE_OTHER;
+    KIN_FAIL_IF(rule < KITH_RULE_NONE || rule > KITH_RULE_EACH, ctx, KITH_E_ARGUMENT,
+                kin_at("rule"), "is %d, which is no rule (use one of kith_rule)", rule);
+    KIN_FAIL_IF((filter->groups != NULL) != (rule != KITH_RULE_NONE), ctx, KITH_E_ARGUMENT,
+                kin_at("groups"),
+                filter->groups != NULL
+                    ? "is set without a rule for them (same, other or each)"
+                    : "is NULL, and the rule is of groups (give a number for each row)");
+    KIN_FAIL_IF(!graph && asks && filter->query_groups == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at("query_groups"),
+                "is NULL, and the rule compares groups of queries and rows (give a "
+                "number for each query)");
+    KIN_PASS_IF(filter->query_groups == NULL || (!graph && asks), ctx, KITH_E_ARGUMENT,
+                kin_at("query_groups"), "is set, and %s (leave it out)",
+                graph ? "a graph's queries are its points"
+                      : "only the rules same and other read it");
+}
+
+enum { NUMBERS_A_TASK = 1 << 16 };
+
+typedef struct numbers_to_check {
+    kith_ctx *ctx;
+    const int64_t *numbers;
+    int64_t rows;
+    const char *name;
+} numbers_to_check;
+
+static kith_status check_some_numbers(void *arg, int64_t task, int32_t thread)
+{
+    const numbers_to_check *c = arg;
+    const int64_t last = kin_min_i64(c->rows, (task + 1) * NUMBERS_A_TASK);
+    (void)thread;
+    for (int64_t i = task * NUMBERS_A_TASK; i < last; i++) {
+        if (c->numbers[i] < 0) {
+            return kin_filter_refuse_number(c->ctx, c->name, i, c->numbers[i]);
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status check_numbers(kith_ctx *ctx, const int64_t *numbers, int64_t rows,
+                                 const char *name)
+{
+    numbers_to_check check = {.ctx = ctx, .numbers = numbers, .rows = rows, .name = name};
+    const int64_t tasks = numbers == NULL ? 0 : kin_ceil_div(rows, NUMBERS_A_TASK);
+    return kin_parallel(ctx, NULL, tasks, check_some_numbers, &check);
+}
+
+/* On a GPU whoever reads them looks. */
+static kith_status check_side(kith_ctx *ctx, const kin_filter_job *job, const int64_t *numbers,
+                              int64_t rows, const char *name)
+{
+    if (!job->there || kin_gpu_index_of(numbers) < 0) {
+        return check_numbers(ctx, numbers, rows, name);
+    }
+    KIN_PASS_IF(job->filter.rule != KITH_RULE_EACH, ctx, KITH_E_UNSUPPORTED, kin_at(name),
+                "lies on a GPU, and the rule each reads numbers on the host (copy them)");
+}
+
+kith_status kin_api_check_groups(kith_ctx *ctx, const kin_filter_job *job)
+{
+    KIN_TRY(check_side(ctx, job, job->filter.groups, job->corpus.rows, "groups"));
+    return check_side(ctx, job, job->filter.query_groups, job->queries.rows, "query_groups");
+}
+
+static kith_status check_bitmap(kith_ctx *ctx, const kith_filter *filter, int64_t rows)
+{
+    const int64_t stride = filter->allow_stride_bytes;
+    const int64_t least = kin_ceil_div(rows, 8);
+    KIN_FAIL_IF(filter->allow == NULL && stride != 0, ctx, KITH_E_ARGUMENT,
+                kin_at("allow_stride_bytes"), "is %lld, and allow is NULL (set both or none)",
+                (long long)stride);
+    KIN_PASS_IF(stride == 0 || stride >= least, ctx, KITH_E_ARGUMENT, kin_at("allow_stride_bytes"),
+                "is %lld, must be 0 or at least %lld (a bit for each row of the corpus)",
+                (long long)stride, (long long)least);
+}
+
+static kith_status refuse_others(kith_ctx *ctx, const kith_search_params *params)
+{
+    KIN_FAIL_IF((int)params->method == KITH_METHOD_DESCENT, ctx, KITH_E_UNSUPPORTED,
+                kin_at("method"),
+                "is descent, and neighbours under a filter are exact (leave one out)");
+    KIN_FAIL_IF(
+        params->pipeline != KITH_PIPELINE_FUSED, ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
+        "is %d, and ways of published work have no filter (leave one out)", (int)params->pipeline);
+    KIN_PASS_IF(params->tree_height == 0, ctx, KITH_E_UNSUPPORTED, kin_at("tree_height"),
+                "is %d, and trees under a filter have their own heights (leave it out)",
+                (int)params->tree_height);
+}
+
+kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool graph,
+                                kin_filter_job *job)
+{
+    kith_filter *filter = &job->filter;
+    const int64_t rows = job->corpus.rows;
+    *filter = kith_filter_default();
+    KIN_FAIL_IF(given->struct_size < offsetof(kith_filter, allow), ctx, KITH_E_ARGUMENT,
+                kin_at("filter"), "was not made by kith_filter_default()");
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_filter, allow), given, filter));
+    KIN_TRY(check_rule(ctx, filter, graph));
+    KIN_TRY(check_bitmap(ctx, filter, rows));
+    KIN_TRY(kin_api_check_groups(ctx, job));
+    job->graph = graph;
+    return kin_filter_count_lists(ctx, filter, rows, &job->lists);
+}
+
+kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
+                                 kin_filter_job *job)
+{
+    KIN_TRY(refuse_others(ctx, params));
+    return kin_api_take_filter(ctx, params->filter, graph, job);
+}
+
+kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_t k,
+                                const kith_neighbors *out, kith_neighbors *lists)
+{
+    const int64_t wide = job->lists > 1 && k > 0 && k <= job->corpus.rows ? k * job->lists : k;
+    if (out == NULL) {
+        return KITH_OK;
+    }
+    *lists = *out;
+    KIN_FAIL_IF(wide != k && out->k != wide, ctx, KITH_E_ARGUMENT, kin_at_member("out", "k"),
+                "is %lld, must be %lld (k = %lld of each of %lld groups)", (long long)out->k,
+                (long long)wide, (long long)k, (long long)job->lists);
+    lists->k = wide != k ? k : out->k;
+    return KITH_OK;
 }

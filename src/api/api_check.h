@@ -6,7 +6,6 @@
 
 #include "engine/engine_call.h"
 #include "engine/engine_graph.h"
-#include "engine/engine_walks.h"
 
 /* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,

@@ -60,12 +60,11 @@ kith_status kin_api_check_device(kith_ctx *ctx, int32_t device)
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
-    KIN_FAIL_IF(ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 &&
-                    ctx->device_index != device,
+    KIN_PASS_IF(ctx->device != KIN_DEVICE_CUDA || ctx->device_index < 0 ||
+                    ctx->device_index == device,
                 ctx, KITH_E_ARGUMENT, kin_at("points"),
                 "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
                 (int)device, (int)ctx->device_index);
-    return KITH_OK;
 }
 
 kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream)
@@ -432,9 +431,7 @@ static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_m
 kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                              const kith_radius_params *params, kith_ranges **out, void *stream)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_CALL(ctx, radius(ctx, corpus, queries, params, out, stream));
 }
 

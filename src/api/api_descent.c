@@ -61,9 +61,8 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_search_params *params
     KIN_FAIL_IF(descent->list != 0 && descent->list <= params->k, ctx, KITH_E_ARGUMENT,
                 kin_at("list"), "is %d, must be at least %lld, one more than k (left out: by k)",
                 (int)descent->list, (long long)params->k + 1);
-    KIN_FAIL_IF(descent->all_updates < -1 || descent->all_updates > 1, ctx, KITH_E_ARGUMENT,
+    KIN_PASS_IF(descent->all_updates >= -1 && descent->all_updates <= 1, ctx, KITH_E_ARGUMENT,
                 kin_at("all_updates"), "is %d, must be 1, -1 or 0", (int)descent->all_updates);
-    return KITH_OK;
 }
 
 /* The largest id of a row, empty slots apart; a loop that the compiler turns into vectors. */

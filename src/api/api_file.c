@@ -39,9 +39,8 @@ static kith_status take_points_params(kith_ctx *ctx, const kith_points_params *g
     }
     KIN_FAIL_IF(params->rows < 0, ctx, KITH_E_ARGUMENT, kin_at("rows"),
                 "is %" PRId64 ", must be at least 0", params->rows);
-    KIN_FAIL_IF(params->columns != NULL && params->columns[0] == '\0', ctx, KITH_E_ARGUMENT,
+    KIN_PASS_IF(params->columns == NULL || params->columns[0] != '\0', ctx, KITH_E_ARGUMENT,
                 kin_at("columns"), "is empty (NULL takes all)");
-    return KITH_OK;
 }
 
 kith_status kith_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
@@ -84,10 +83,9 @@ static kith_status check_matrix(kith_ctx *ctx, const kith_matrix *points)
                 kin_at_member("points", "cols"), "is %" PRId32 ", must be 1 to %" PRIu64,
                 points->cols, KIN_COLS_MAX);
     const int64_t row_bytes = (int64_t)points->cols * item_bytes;
-    KIN_FAIL_IF(points->stride_bytes != 0 && points->stride_bytes < row_bytes, ctx, KITH_E_ARGUMENT,
-                kin_at_member("points", "stride_bytes"),
+    KIN_PASS_IF(points->stride_bytes == 0 || points->stride_bytes >= row_bytes, ctx,
+                KITH_E_ARGUMENT, kin_at_member("points", "stride_bytes"),
                 "is %" PRId64 ", must be 0 or at least %" PRId64, points->stride_bytes, row_bytes);
-    return KITH_OK;
 }
 
 kith_status kith_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith_fingerprint *out)
@@ -224,10 +222,9 @@ static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *g
                 ctx, KITH_E_ARGUMENT, kin_at("params"),
                 "has %" PRId64 " rows of %" PRId64 ", both must be at least 1", params->rows,
                 params->k);
-    KIN_FAIL_IF(meta->corpus_rows < 1 || (uint64_t)meta->corpus_rows > KIN_ROWS_MAX, ctx,
+    KIN_PASS_IF(meta->corpus_rows >= 1 && (uint64_t)meta->corpus_rows <= KIN_ROWS_MAX, ctx,
                 KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
                 "is %" PRId64 ", must be the rows that ids point into", meta->corpus_rows);
-    return KITH_OK;
 }
 
 kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
@@ -285,9 +282,8 @@ static kith_status check_selected(kith_ctx *ctx, int64_t rows, kith_dtype dtype)
     const kin_item item = kin_item_of(dtype);
     KIN_FAIL_IF(item.kind != 'f' && item.kind != 'h', ctx, KITH_E_ARGUMENT, kin_at("dtype"),
                 "is %d, must be that of what was selected from", (int)dtype);
-    KIN_FAIL_IF(rows < 0, ctx, KITH_E_ARGUMENT, kin_at("rows"),
+    KIN_PASS_IF(rows >= 0, ctx, KITH_E_ARGUMENT, kin_at("rows"),
                 "is %" PRId64 ", must be at least 0", rows);
-    return KITH_OK;
 }
 
 kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_selection *selection,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is made of a graph: whether it is exact, by making it again; its symmetric form; and the
- * graph without some points. */
+ * What is made of a graph: whether it is exact, by making it again; its symmetric form; the graph
+ * without some points; and two graphs made one. */
 #include "api/api_check.h"
 
 #include "file/file_checksum.h"
@@ -102,12 +102,12 @@ static const double MOST_REPAIRED = 0.5;
 
 typedef struct removal {
     kith_ctx *ctx;
+    kin_hold *hold;
     kith_remove_params params;
     kith_matrix points;
     kin_distance distance;
     kin_remove_job lists;
-    void *copy; /* of the points that are left */
-    kith_matrix rest;
+    kith_matrix rest; /* a copy of the points that are left */
 } removal;
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
@@ -148,8 +148,8 @@ static kith_status keep(removal *r, const kith_neighbors *out)
     kith_ctx *ctx = r->ctx;
     kin_remove_job *lists = &r->lists;
     const uint64_t rows = (uint64_t)r->points.rows;
-    KIN_TRY(kin_alloc(ctx, &lists->map, rows, sizeof *lists->map, "new ids"));
-    KIN_TRY(kin_alloc(ctx, &lists->rows, rows, sizeof *lists->rows, "rows that are left"));
+    KIN_NEW(r->hold, lists->map, rows, "new ids");
+    KIN_NEW(r->hold, lists->rows, rows, "rows that are left");
     lists->left = kin_remove_map(r->params.removed, r->points.rows, lists->map, lists->rows);
     if (lists->left == 0) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "all %lld points are removed (leave at least one)",
@@ -159,29 +159,26 @@ static kith_status keep(removal *r, const kith_neighbors *out)
     KIN_TRY(kin_check_output(ctx, r->params.k, lists->left - (lists->self ? 0 : 1),
                              "so many neighbours has a point of those that are left", out,
                              lists->left));
-    const uint64_t row_bytes =
-        (uint64_t)r->points.cols * (uint64_t)kith_dtype_bytes(r->points.dtype);
-    KIN_TRY(kin_alloc(ctx, &r->copy, left, row_bytes, "points that are left"));
-    r->rest = kin_recall_gather(&r->points, lists->rows, lists->left, r->copy);
-    KIN_TRY(kin_alloc(ctx, &lists->ids, kin_size_mul(left, (uint64_t)lists->graph->k),
-                      sizeof *lists->ids, "lists that are left"));
-    KIN_TRY(
-        kin_alloc(ctx, &lists->lacking, left, sizeof *lists->lacking, "rows that lost neighbours"));
+    KIN_TRY(kin_recall_copy(r->hold, &r->points, lists->rows, lists->left, "points that are left",
+                            &r->rest));
+    KIN_NEW(r->hold, lists->ids, kin_size_mul(left, (uint64_t)lists->graph->k),
+            "lists that are left");
+    KIN_NEW(r->hold, lists->lacking, left, "rows that lost neighbours");
     return kin_remove_lists(ctx, lists);
 }
 
 static kith_status write_lists(const removal *r, const kith_neighbors *out)
 {
-    kin_prepared points;
+    kin_prepared points = {0};
     const kith_neighbors graph = {
         .ids = r->lists.ids, .rows = r->lists.left, .k = r->lists.graph->k};
     const kith_neighbors nobody = {.rows = r->lists.left};
     const kin_merge_side side = {
         .name = "graph", .graph = &graph, .across = &nobody, .may_be_short = true};
+    KIN_HOLD(hold, r->ctx);
+    kin_prepared_hold(&hold, &points);
     KIN_TRY(kin_prepare_rows(r->ctx, &r->rest, &r->distance, "points", KIN_ROWS_DISTINCT, &points));
-    const kith_status status = kin_merge_write(r->ctx, &points, &side, r->params.flags, out);
-    kin_prepared_free(r->ctx, &points);
-    return status;
+    return kin_merge_write(r->ctx, &points, &side, r->params.flags, out);
 }
 
 /* ---- Repair --------------------------------------------------------------------------------- */
@@ -209,19 +206,9 @@ static kith_status make_anew(const removal *r, const kith_neighbors *out)
 
 static void put_back(const removal *r, const kith_neighbors *found, const kith_neighbors *out)
 {
-    const size_t k = (size_t)out->k;
-    for (int64_t i = 0; i < r->lists.lacking_count; i++) {
-        const int64_t to = (int64_t)r->lists.lacking[i] * out->k;
-        const int64_t from = i * out->k;
-        if (out->ids != NULL) {
-            memcpy(out->ids + to, found->ids + from, k * sizeof *out->ids);
-        }
-        if (out->distances != NULL) {
-            memcpy(out->distances + to, found->distances + from, k * sizeof *out->distances);
-        }
-        if (out->distances64 != NULL) {
-            memcpy(out->distances64 + to, found->distances64 + from, k * sizeof *out->distances64);
-        }
+    for (int64_t i = 0; i < found->rows * out->k; i++) {
+        kin_answer_put(out, (int64_t)r->lists.lacking[i / out->k] * out->k + i % out->k,
+                       found->ids[i], found->distances64[i]);
     }
 }
 
@@ -231,17 +218,13 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     const uint64_t rows = (uint64_t)r->lists.lacking_count;
     const uint64_t entries = kin_size_mul(rows, (uint64_t)out->k);
     kith_neighbors found = {.rows = r->lists.lacking_count, .k = out->k};
-    void *copy = NULL;
+    kith_matrix queries;
     bool few = false;
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_alloc(&hold, &copy, rows,
-                           (uint64_t)r->rest.cols * (uint64_t)kith_dtype_bytes(r->rest.dtype),
-                           "rows that lost neighbours"));
+    KIN_TRY(kin_recall_copy(&hold, &r->rest, r->lists.lacking, r->lists.lacking_count,
+                            "rows that lost neighbours", &queries));
     KIN_NEW(&hold, found.ids, entries, "neighbours");
-    KIN_NEW(&hold, found.distances, entries, "neighbours");
     KIN_NEW(&hold, found.distances64, entries, "neighbours");
-    const kith_matrix queries =
-        kin_recall_gather(&r->rest, r->lists.lacking, r->lists.lacking_count, copy);
     kith_search_params params = search_params(r);
     params.exclude = r->lists.self ? NULL : r->lists.lacking;
     KIN_TRY(kin_across_few(ctx, &r->rest, &queries, &params, &found, &few));
@@ -252,7 +235,7 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     return KITH_OK;
 }
 
-static kith_status remove_all(removal *r, const kith_neighbors *out, kith_remove_report *report)
+static kith_status remove_points(removal *r, const kith_neighbors *out, kith_remove_report *report)
 {
     KIN_TRY(keep(r, out));
     const bool anew = (double)r->lists.lacking_count > MOST_REPAIRED * (double)r->lists.left;
@@ -275,19 +258,239 @@ static kith_status remove_all(removal *r, const kith_neighbors *out, kith_remove
     return KITH_OK;
 }
 
+static kith_status remove_from(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_neighbors *graph, const kith_remove_params *params,
+                               const kith_neighbors *out, kith_remove_report *report)
+{
+    KIN_HOLD(hold, ctx);
+    removal r = {.ctx = ctx, .hold = &hold};
+    KIN_TRY(check_removal(&r, points, graph, params, report));
+    return remove_points(&r, out, report);
+}
+
 kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                               const kith_remove_params *params, const kith_neighbors *out,
                               kith_remove_report *report)
 {
-    kin_call call;
-    removal r = {.ctx = ctx};
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check_removal(&r, points, graph, params, report);
-    KIN_THEN(status, remove_all(&r, out, report));
-    kin_free(ctx, r.lists.lacking);
-    kin_free(ctx, r.lists.ids);
-    kin_free(ctx, r.copy);
-    kin_free(ctx, r.lists.rows);
-    kin_free(ctx, r.lists.map);
-    return kin_call_end(&call, status);
+    KIN_CALL(ctx, remove_from(ctx, points, graph, params, out, report));
+}
+
+/* ---- Two graphs made one --------------------------------------------------------------------- */
+
+/* Two graphs made one: exactly, or by a descent that begins with both. */
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+static const char *const NAMES[] = {"graph1", "graph2"};
+
+/* What is asked of the graphs. */
+typedef struct wanted_lists {
+    int64_t k;
+    bool self;
+    uint32_t place; /* of fused_search.h */
+} wanted_lists;
+
+static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const char *name,
+                              int64_t rows, const wanted_lists *wanted, kith_neighbors *checked)
+{
+    const int64_t others = rows - (wanted->self ? 0 : 1);
+    if (rows == 0 && graph == NULL) {
+        *checked = (kith_neighbors){.k = wanted->k};
+        return KITH_OK;
+    }
+    if (rows > 0) {
+        KIN_TRY(kin_check_neighbors(ctx, graph, name));
+    }
+    KIN_FAIL_IF(graph->rows != rows, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "has %lld rows and its set %lld points (first_rows of points.rows are "
+                "set 1, the others set 2)",
+                (long long)graph->rows, (long long)rows);
+    KIN_FAIL_IF(graph->k < kin_min_i64(wanted->k, others), ctx, KITH_E_ARGUMENT, kin_at(name),
+                "has lists of %lld and k is %lld (take a k of at most that, or a graph "
+                "with longer lists)",
+                (long long)graph->k, (long long)wanted->k);
+    *checked = *graph;
+    return (wanted->place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
+                                                          : KITH_OK;
+}
+
+/* A graph of which only what is known of it matters. */
+static kith_neighbors shape_of(const kith_neighbors *graph, int64_t rows)
+{
+    return (kith_neighbors){.rows = rows, .meta = graph != NULL ? graph->meta : NULL};
+}
+
+static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
+{
+    KIN_PASS_IF(first_rows >= 0 && first_rows <= points->rows, ctx, KITH_E_ARGUMENT,
+                kin_at("first_rows"), "is %lld, must be 0 to %lld (the rows of points)",
+                (long long)first_rows, (long long)points->rows);
+}
+
+static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
+                               const wanted_lists *wanted, kin_merge_sets *sets)
+{
+    const int64_t first = given->first_rows;
+    KIN_TRY(kin_check_matrix(ctx, given->points, "points", &sets->points));
+    KIN_TRY(check_first(ctx, &sets->points, first));
+    sets->first_rows = first;
+    KIN_TRY(check_side(ctx, given->graph1, NAMES[0], first, wanted, &sets->graph[0]));
+    return check_side(ctx, given->graph2, NAMES[1], sets->points.rows - first, wanted,
+                      &sets->graph[1]);
+}
+
+static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
+                                     uint32_t place)
+{
+    const int64_t first = sets->first_rows;
+    const kith_matrix part[2] = {
+        kin_fused_part_of(&sets->points, 0, first),
+        kin_fused_part_of(&sets->points, first, sets->points.rows - first)};
+    for (int i = 0; i < 2; i++) {
+        const kith_matrix *points = (place & KIN_FUSED_DATA_ON_DEVICE) == 0 ? &part[i] : NULL;
+        if (part[i].rows > 0) {
+            KIN_TRY(kin_fingerprint_check(ctx, &sets->graph[i], NAMES[i], points, metric));
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- By a descent --------------------------------------------------------------------------- */
+
+static kith_status check_start(kith_ctx *ctx, const kith_search_params *params)
+{
+    kith_descent_params descent;
+    KIN_TRY(kin_api_take_descent(ctx, params, &descent));
+    KIN_PASS_IF(descent.init == NULL && (int)descent.start != KITH_START_GRAPH, ctx,
+                KITH_E_ARGUMENT, kin_at(descent.init != NULL ? "init" : "start"),
+                "is %s, and a merge begins with its two graphs (leave it out)",
+                descent.init != NULL ? "set" : "KITH_START_GRAPH");
+}
+
+static void begin_with_both(kin_merge_job *job)
+{
+    kin_graph_request *request = &job->descent.request;
+    const int64_t first_rows = job->sets.first_rows;
+    const bool one_sided = first_rows == 0 || first_rows == job->sets.points.rows;
+    const bool ggm = request->start == KIN_GRAPH_START_GGM;
+    request->by_chance = request->start == KIN_GRAPH_START_RANDOM || ggm;
+    request->ggm = ggm && !one_sided;
+    job->descent.may_lengthen &= !ggm;
+    request->start = KIN_GRAPH_START_GRAPH;
+    request->init = first_rows == 0 ? &job->sets.graph[1] : &job->sets.graph[0];
+    request->init2 = one_sided ? NULL : &job->sets.graph[1];
+    request->split = one_sided ? 0 : first_rows;
+}
+
+/* ---- Exactly -------------------------------------------------------------------------------- */
+
+static kith_status check_exact(kith_ctx *ctx, const kith_neighbors *out, kin_merge_job *job)
+{
+    const kith_search_params given = job->params;
+    kith_search_params *params = &job->params;
+    const bool self = (given.flags & KITH_INCLUDE_SELF) != 0;
+    const int64_t rows = job->sets.points.rows;
+    KIN_TRY(kin_check_search_params(ctx, &given, params));
+    KIN_TRY(kin_refuse_period(ctx, params->period, "merges have none (make a new graph)"));
+    KIN_TRY(kin_check_output(
+        ctx, params->k, rows - (self ? 0 : 1),
+        self ? "the points have no more rows" : "a point's own id does not count", out, rows));
+    const int64_t fewer = kin_min_i64(job->sets.first_rows, rows - job->sets.first_rows);
+    if (fewer > 0) { /* each set has a tree of its own */
+        KIN_TRY(kin_method_check_height(ctx, params->tree_height, fewer));
+    }
+    job->flags = params->flags;
+    params->flags &= ~(uint32_t)KITH_INCLUDE_SELF;
+    params->metric = kin_metric_of_keys(job->distance.metric);
+    return KITH_OK;
+}
+
+/* ---- Either --------------------------------------------------------------------------------- */
+
+static kith_status take_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                              const kith_search_params *given, kin_merge_job *job)
+{
+    memset(job, 0, sizeof *job);
+    KIN_TRY(sets != NULL ? KITH_OK
+                         : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sets"),
+                                       "is NULL (give points and two graphs)"));
+    KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
+    const bool excludes = job->params.exclude != NULL;
+    KIN_PASS_IF((job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes, ctx, KITH_E_ARGUMENT,
+                kin_at(excludes ? "exclude" : "radius"),
+                "is set, and a merge has none (leave it out)");
+}
+
+/* A recall below 1 is a descent's; where none is wanted, graphs that are certified stay so. *may:
+ * it is one, or may be. */
+static kith_status take_way(kith_ctx *ctx, uint32_t place, kin_merge_job *job, bool *may)
+{
+    kin_choice *choice = &job->choice;
+    const bool wants = job->params.recall > 0.0 || place != 0;
+    choice->descends |= choice->open && wants;
+    choice->open &= !wants && kin_merge_exactness(&job->sets) != KITH_CERTIFIED;
+    *may = choice->open || choice->descends;
+    KIN_FAIL_IF(place != 0 && !choice->descends, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                "asks for an exact merge, and graphs in device memory are merged by a "
+                "descent (leave it out, or give host memory)");
+    return *may ? check_start(ctx, &job->params) : KITH_OK;
+}
+
+kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                                const kith_search_params *given, uint32_t place,
+                                const kith_neighbors *out, kin_merge_job *job)
+{
+    const kith_search_params *params = &job->params;
+    bool may = false;
+    KIN_TRY(take_merge(ctx, sets, given, job));
+    const wanted_lists wanted = {params->k, (params->flags & KITH_INCLUDE_SELF) != 0, place};
+    KIN_TRY(merge_check(ctx, sets, &wanted, &job->sets));
+    KIN_TRY(take_way(ctx, place, job, &may));
+    if (may) {
+        KIN_TRY(kin_descent_check(ctx, sets->points, params, place, out, &job->descent));
+        begin_with_both(job);
+    }
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->sets.points.cols, &job->distance));
+    KIN_TRY(merge_check_known(ctx, &job->sets, job->distance.metric, place));
+    return job->choice.descends ? KITH_OK : check_exact(ctx, out, job);
+}
+
+kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets,
+                                      const kith_search_params *given, kin_merge_job *job)
+{
+    kith_matrix shape;
+    bool may = false;
+    KIN_TRY(take_merge(ctx, sets, given, job));
+    KIN_TRY(
+        kin_check_matrix(ctx, kin_check_shape(sets->points, &shape), "points", &job->sets.points));
+    KIN_TRY(check_first(ctx, &job->sets.points, sets->first_rows));
+    job->sets.first_rows = sets->first_rows;
+    job->sets.graph[0] = shape_of(sets->graph1, sets->first_rows);
+    job->sets.graph[1] = shape_of(sets->graph2, job->sets.points.rows - sets->first_rows);
+    KIN_TRY(take_way(ctx, 0, job, &may));
+    KIN_TRY(may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent)
+                : KITH_OK);
+    if (may && job->descent.request.start == KIN_GRAPH_START_GGM) {
+        begin_with_both(job); /* halves of lists are memory that others do not take */
+    }
+    return KITH_OK;
+}
+
+static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                         const kith_search_params *params, const kith_neighbors *out,
+                         const kith_report *report)
+{
+    kin_merge_job job;
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
+    KIN_TRY(kin_api_check_merge(ctx, sets, params, 0, out, &job));
+    KIN_TRY(kin_choose_merge(ctx, &job.descent, sets->first_rows, &job.choice));
+    return job.choice.descends ? kin_api_descend(ctx, &job.descent, out, job.params.descent_report)
+                               : kin_engine_merge(ctx, &job, out);
+}
+
+kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                             const kith_search_params *params, const kith_neighbors *out,
+                             kith_report *report)
+{
+    KIN_CALL_TOLD(ctx, merge(ctx, sets, params, out, report), report);
 }

@@ -26,9 +26,8 @@ static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params
 {
     KIN_FAIL_IF(params == NULL || params->struct_size < sizeof *params, ctx, KITH_E_ARGUMENT,
                 kin_at("params"), "is NULL or was not made by kith_predict_params_default()");
-    KIN_FAIL_IF(!is_mode(params->mode), ctx, KITH_E_ARGUMENT, kin_at("mode"),
+    KIN_PASS_IF(is_mode(params->mode), ctx, KITH_E_ARGUMENT, kin_at("mode"),
                 "is %d, which is no kith_predict_mode (use one of those)", (int)params->mode);
-    return KITH_OK;
 }
 
 /* Whether its labels are classes. */
@@ -65,11 +64,10 @@ static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbor
                 KITH_E_ARGUMENT, kin_at("neighbors"),
                 "is %lld x %lld, must be at least 0 x 1, k below 2^32", (long long)neighbors->rows,
                 (long long)neighbors->k);
-    KIN_FAIL_IF(
-        kin_predict_weighs(mode) && neighbors->distances == NULL && neighbors->distances64 == NULL,
+    KIN_PASS_IF(
+        !kin_predict_weighs(mode) || neighbors->distances != NULL || neighbors->distances64 != NULL,
         ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
         "has no distances, mode %s weighs by them (give distances64 or distances)", names[mode]);
-    return KITH_OK;
 }
 
 /* Whether one slot may count, and whether it does: *counts. */

@@ -124,10 +124,9 @@ static void tally_end(const tally *t, bool all, kith_recall *out)
 static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *chosen)
 {
     *chosen = at == 0 ? kin_min_i64(USUAL_AT, most) : at;
-    KIN_FAIL_IF(at < 0 || *chosen > most, ctx, KITH_E_ARGUMENT, kin_at("at"),
+    KIN_PASS_IF(at >= 0 && *chosen <= most, ctx, KITH_E_ARGUMENT, kin_at("at"),
                 "is %lld, must be 1 to %lld (the neighbours that a row has)", (long long)at,
                 (long long)most);
-    return KITH_OK;
 }
 
 /* ---- Against the truth ---------------------------------------------------------------------- */
@@ -135,9 +134,8 @@ static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *c
 static kith_status check_distances(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
 {
     KIN_TRY(kin_check_neighbors(ctx, neighbors, name));
-    KIN_FAIL_IF(neighbors->distances == NULL && neighbors->distances64 == NULL, ctx,
+    KIN_PASS_IF(neighbors->distances != NULL || neighbors->distances64 != NULL, ctx,
                 KITH_E_ARGUMENT, kin_at(name), "has no distances (give distances, or distances64)");
-    return KITH_OK;
 }
 
 /* Doubles where both sides have them; else both as float32, since a double that was rounded cannot
@@ -233,7 +231,6 @@ typedef struct sampling {
     uint32_t *rows;
     int64_t count;
     kith_matrix points;
-    unsigned char *copy;
     kith_neighbors truth;
     double *query;
 } sampling;
@@ -245,12 +242,11 @@ static kith_status sampling_make(kin_hold *hold, sampling *s)
     const uint64_t entries = kin_size_mul(n, (uint64_t)s->at);
     s->truth = (kith_neighbors){.rows = s->count, .k = s->at};
     KIN_NEW(hold, s->rows, n, "sample rows");
-    KIN_TRY(kin_hold_alloc(hold, &s->copy, kin_size_mul(n, (uint64_t)points->cols),
-                           (uint64_t)kith_dtype_bytes(points->dtype), "sample points"));
     KIN_NEW(hold, s->truth.ids, entries, "neighbours of the sample");
     KIN_NEW(hold, s->truth.distances64, entries, "neighbours of the sample");
     KIN_NEW(hold, s->query, (uint64_t)points->cols + KIN_METRIC_LANES, "a query");
-    return KITH_OK;
+    kin_recall_draw(points->rows, s->count, s->seed, s->rows);
+    return kin_recall_copy(hold, points, s->rows, s->count, "sample points", &s->points);
 }
 
 /* Canonical distances of what the graph says of a sampled row. A point is no neighbour of itself:
@@ -298,8 +294,6 @@ static kith_status solve_sample(kith_ctx *ctx, sampling *s, kith_recall *out)
     kin_prepared_hold(&hold, &prepared);
     KIN_TRY(tally_make(&hold, s->distance.metric, s->at, &t));
     KIN_TRY(sampling_make(&hold, s));
-    kin_recall_draw(s->all.rows, s->count, s->seed, s->rows);
-    s->points = kin_recall_gather(&s->all, s->rows, s->count, s->copy);
     KIN_TRY(kin_prepare_rows(ctx, &s->all, &s->distance, "points", flags, &prepared));
     KIN_TRY(solve(ctx, &prepared, s, &t));
     tally_end(&t, s->count == s->all.rows, out);

@@ -115,10 +115,9 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
 static kith_status check_address(kith_ctx *ctx, const void *address, const char *name,
                                  int64_t item_bytes)
 {
-    KIN_FAIL_IF((uint64_t)(uintptr_t)address % (uint64_t)item_bytes != 0, ctx, KITH_E_ARGUMENT,
+    KIN_PASS_IF((uint64_t)(uintptr_t)address % (uint64_t)item_bytes == 0, ctx, KITH_E_ARGUMENT,
                 kin_at(name), "is at %p, no multiple of %lld, the bytes of one (align it)", address,
                 (long long)item_bytes);
-    return KITH_OK;
 }
 
 /* *checked: the stride, filled in where it was 0. */
@@ -133,11 +132,10 @@ static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_
     KIN_FAIL_IF(*checked % item_bytes != 0, ctx, KITH_E_ARGUMENT, kin_at(name),
                 "is %lld, no multiple of %lld, the bytes of one (align the rows)",
                 (long long)stride, (long long)item_bytes);
-    KIN_FAIL_IF(kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) > INT64_MAX, ctx,
+    KIN_PASS_IF(kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) <= INT64_MAX, ctx,
                 KITH_E_ARGUMENT, kin_at_member("values", "rows"),
                 "is %lld, too many of %lld bytes to be in memory (check the shape)",
                 (long long)values->rows, (long long)*checked);
-    return KITH_OK;
 }
 
 static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
@@ -145,11 +143,10 @@ static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
     KIN_FAIL_IF(kith_dtype_bytes(dtype) == 0, ctx, KITH_E_ARGUMENT,
                 kin_at_member("values", "dtype"),
                 "is %d, which is no dtype (use one of kith_dtype)", (int)dtype);
-    KIN_FAIL_IF(dtype == KITH_U8 || dtype == KITH_I8, ctx, KITH_E_ARGUMENT,
+    KIN_PASS_IF(dtype != KITH_U8 && dtype != KITH_I8, ctx, KITH_E_ARGUMENT,
                 kin_at_member("values", "dtype"),
                 "is %s, must be float32, float64, float16 or bfloat16 (convert the values)",
                 kith_dtype_name(dtype));
-    return KITH_OK;
 }
 
 static kith_status check_values(kith_ctx *ctx, const kith_values *values, kin_select_job *job)
@@ -200,10 +197,9 @@ static kith_status check_job(kith_ctx *ctx, const kith_values *values,
     job->dtype = (kin_select_type)values->dtype;
     KIN_FAIL_IF(params.k < 1, ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
                 (long long)params.k);
-    KIN_FAIL_IF(params.k > values->cols, ctx, KITH_E_ARGUMENT, kin_at("k"),
+    KIN_PASS_IF(params.k <= values->cols, ctx, KITH_E_ARGUMENT, kin_at("k"),
                 "is %lld, must be at most %lld (a row has no more values)", (long long)params.k,
                 (long long)values->cols);
-    return KITH_OK;
 }
 
 kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,

@@ -4,7 +4,7 @@
 #ifndef KIN_BASE_SIZE_H
 #define KIN_BASE_SIZE_H
 
-#include <stdint.h>
+#include "kith/kith.h"
 
 static inline uint64_t kin_size_mul(uint64_t a, uint64_t b)
 {
@@ -37,6 +37,12 @@ static inline int64_t kin_min_i64(int64_t a, int64_t b)
 static inline int64_t kin_max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+/* Of a row's values, without what may lie between rows. */
+static inline uint64_t kin_row_bytes(const kith_matrix *matrix)
+{
+    return (uint64_t)matrix->cols * (uint64_t)kith_dtype_bytes(matrix->dtype);
 }
 
 /* The first place of `count` ascending numbers whose number is not below this one; count: there is

@@ -135,8 +135,7 @@ static kith_status pairs_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kit
     kin_prepared prepared;
     KIN_TRY(kin_engine_prepare(ctx, job, "corpus", &prepared));
     kith_status status = shadows_for(ctx, job, &prepared);
-    ctx->report.seconds_check += prepared.seconds_check;
-    ctx->report.seconds_prepare += prepared.seconds_prepare;
+    kin_prepared_tell(ctx, &prepared);
     KIN_THEN(status, kin_exact_search(ctx, &prepared, &job->queries, &job->request, out));
     if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
         status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
@@ -352,8 +351,7 @@ static kith_status keep_on_cpu(kith_ctx *ctx, const kin_radius_job *job, kin_rad
     KIN_TRY(kin_alloc(ctx, &kept->prepared, 1, sizeof *kept->prepared, "a corpus"));
     kith_status status = kin_engine_prepare(ctx, &like, "corpus", kept->prepared);
     if (status == KITH_OK) {
-        ctx->report.seconds_check += kept->prepared->seconds_check;
-        ctx->report.seconds_prepare += kept->prepared->seconds_prepare;
+        kin_prepared_tell(ctx, kept->prepared);
         return KITH_OK;
     }
     kin_free(ctx, kept->prepared);

@@ -5,7 +5,7 @@
 #ifndef KIN_ENGINE_EXACT_H
 #define KIN_ENGINE_EXACT_H
 
-#include "engine/engine_device.h"
+#include "engine/engine_call.h"
 
 /* ---- What was asked for (engine_job.c) ------------------------------------------------------- */
 

@@ -38,8 +38,6 @@ typedef struct groups {
     int64_t *few_from; /* under other, with groups [few_from, few_to) */
     int64_t *few_to;
     int64_t room; /* most rows of those */
-    void *block;
-    void *by_group;
 } groups;
 
 static const int64_t *query_numbers(const kin_filter_job *job)
@@ -137,15 +135,15 @@ static void forbid_rows(const groups *g)
     }
 }
 
-static kith_status make_groups(kith_ctx *ctx, const kin_filter_job *job, groups *g)
+static kith_status make_groups(kin_hold *hold, const kin_filter_job *job, groups *g)
 {
     const int64_t rows = job->corpus.rows;
     const int64_t queries = job->queries.rows;
     *g = (groups){.job = job, .numbers.most = rows + queries};
-    KIN_TRY(kin_layout_make(ctx, name_rows, g, "groups of rows", &g->block));
+    KIN_TRY(kin_hold_layout(hold, name_rows, g, "groups of rows"));
     kin_filter_number(job, &g->numbers);
     g->count = g->numbers.count;
-    KIN_TRY(kin_layout_make(ctx, name_groups, g, "groups of rows", &g->by_group));
+    KIN_TRY(kin_hold_layout(hold, name_groups, g, "groups of rows"));
     kin_filter_index_numbers(&g->numbers, job->filter.groups, rows, g->row_group);
     kin_filter_index_numbers(&g->numbers, query_numbers(job), queries, g->query_group);
     forbid_rows(g);
@@ -153,12 +151,6 @@ static kith_status make_groups(kith_ctx *ctx, const kin_filter_job *job, groups 
     sort_by_group(g, g->query_group, queries, g->query_begin, g->queries);
     index_sorted(g->query_begin, g->count, g->query_group);
     return KITH_OK;
-}
-
-static void free_groups(kith_ctx *ctx, groups *g)
-{
-    kin_free(ctx, g->by_group);
-    kin_free(ctx, g->block);
 }
 
 /* ---- Small groups, pair by pair -------------------------------------------------------------- */
@@ -408,14 +400,13 @@ static kith_status solve_others(kin_filter_run *run, groups *g)
 static kith_status solve_by_parts(kith_ctx *ctx, const kin_filter_job *job,
                                   const kith_neighbors *out)
 {
-    groups g = {0};
+    groups g;
     kin_filter_run run;
-    kith_status status = kin_filter_begin(ctx, job, out, &run);
-    KIN_THEN(status, make_groups(ctx, job, &g));
-    KIN_THEN(status,
-             job->filter.rule == KITH_RULE_OTHER ? solve_others(&run, &g) : solve_groups(&run, &g));
-    free_groups(ctx, &g);
-    return kin_filter_end(&run, out, status);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_filter_begin(&hold, job, out, &run));
+    KIN_TRY(make_groups(&hold, job, &g));
+    KIN_TRY(job->filter.rule == KITH_RULE_OTHER ? solve_others(&run, &g) : solve_groups(&run, &g));
+    return kin_filter_end(&run, out);
 }
 
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out)

@@ -110,19 +110,17 @@ typedef struct kin_filter_run {
     kin_request request;         /* of parts: by `far`, no radius, and nobody is left out but of a
                                     graph a point itself */
     int32_t threads;
-    bool knows;        /* the processor computes, and makes use of what lists know */
-    bool merges;       /* more than one part has rows for a list */
-    uint32_t *ids;     /* queries * lists, k of each: the lists so far, empty slots last */
-    double *far;       /* the same; of empty slots infinity (inner_product: negative) */
-    uint32_t *own_ids; /* those, where the caller has none */
-    double *own_far;
+    bool knows;    /* the processor computes, and makes use of what lists know */
+    bool merges;   /* more than one part has rows for a list */
+    uint32_t *ids; /* queries * lists, k of each: the lists so far, empty slots last */
+    double *far;   /* the same; of empty slots infinity (inner_product: negative) */
 } kin_filter_run;
 
-/* Values are checked, lists are empty. To be ended even where it fails. */
-kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
+/* Values are checked, lists are empty. run: the caller's, before the hold. */
+kith_status kin_filter_begin(kin_hold *hold, const kin_filter_job *job, const kith_neighbors *out,
                              kin_filter_run *run);
-/* Where status is KITH_OK: lists become the answer. Hands the status on. */
-kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out, kith_status status);
+/* Lists become the answer. */
+kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out);
 
 /* Some rows of the corpus, and some queries; ids rise. */
 typedef struct kin_filter_part {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The lists of a filtered job: empty, until parts have something for them, and in the end the
  * answer. They are the caller's own arrays where there are such. And lists within a radius, which
- * are found without the filter. */
+ * are found without the filter; and numbers of groups. */
 #include "engine/engine_filter.h"
+
 #include "engine/engine_graph.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 1024 };
 
-static kith_status empty_lists(void *arg, int64_t task, int32_t thread)
+static kith_status empty_list(void *arg, int64_t list, int32_t thread)
 {
     (void)thread;
     const kin_filter_run *run = arg;
     const int64_t k = run->request.k;
-    const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, lists) * k;
     const kith_neighbors slots = {.ids = run->ids, .distances64 = run->far};
-    kin_answer_empty(run->request.distance.metric, &slots, task * ROWS_A_TASK * k, last);
+    kin_answer_empty(run->request.distance.metric, &slots, list * k, (list + 1) * k);
     return KITH_OK;
 }
 
@@ -26,7 +25,7 @@ typedef struct telling {
     const kith_neighbors *out;
 } telling;
 
-static kith_status tell_lists(void *arg, int64_t task, int32_t thread)
+static kith_status tell_list(void *arg, int64_t list, int32_t thread)
 {
     (void)thread;
     const telling *t = arg;
@@ -34,9 +33,7 @@ static kith_status tell_lists(void *arg, int64_t task, int32_t thread)
     const kin_request *asked = &run->job->request;
     const kith_metric metric = asked->distance.metric;
     const int64_t k = run->request.k;
-    const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, lists) * k;
-    for (int64_t i = task * ROWS_A_TASK * k; i < last; i++) {
+    for (int64_t i = list * k; i < (list + 1) * k; i++) {
         double distance = run->far[i];
         if (metric != run->request.distance.metric && run->ids[i] != KITH_ID_NONE) {
             distance = kin_metric_distance(metric, distance);
@@ -56,23 +53,22 @@ static kith_status tell_lists(void *arg, int64_t task, int32_t thread)
 static kith_status over_lists(kin_filter_run *run, const char *phase, kin_task_fn fn, void *arg)
 {
     const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
-    return kin_parallel(run->ctx, phase, kin_ceil_div(lists, ROWS_A_TASK), fn, arg);
+    return kin_parallel_rows(run->ctx, phase, lists, ROWS_A_TASK, fn, arg);
 }
 
 static kith_status prepare(kin_filter_run *run, const kith_matrix *rows, const char *name,
                            kin_prepared *prepared)
 {
-    kith_report *report = &run->ctx->report;
     KIN_TRY(kin_prepare_rows(run->ctx, rows, &run->request.distance, name, KIN_ROWS_DISTINCT,
                              prepared));
-    report->seconds_check += prepared->seconds_check;
-    report->seconds_prepare += prepared->seconds_prepare;
+    kin_prepared_tell(run->ctx, prepared);
     return KITH_OK;
 }
 
-kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
+kith_status kin_filter_begin(kin_hold *hold, const kin_filter_job *job, const kith_neighbors *out,
                              kin_filter_run *run)
 {
+    kith_ctx *ctx = hold->ctx;
     *run =
         (kin_filter_run){.ctx = ctx, .job = job, .request = job->request, .threads = ctx->threads};
     run->request.limited = false;
@@ -80,6 +76,8 @@ kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kit
     const double pairs = (double)job->corpus.rows * (double)job->queries.rows;
     const uint64_t entries = kin_size_mul(
         kin_size_mul((uint64_t)job->queries.rows, (uint64_t)job->lists), (uint64_t)job->request.k);
+    kin_prepared_hold(hold, &run->corpus);
+    kin_prepared_hold(hold, &run->own_queries);
     KIN_TRY(kin_across_is_processors(ctx, &run->request, pairs, &run->knows));
     KIN_TRY(prepare(run, &job->corpus, job->graph ? "points" : "corpus", &run->corpus));
     run->queries = &run->corpus;
@@ -87,16 +85,16 @@ kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kit
         run->queries = &run->own_queries;
         KIN_TRY(prepare(run, &job->queries, "queries", &run->own_queries));
     }
-    if (out->ids == NULL) {
-        KIN_TRY(kin_alloc(ctx, &run->own_ids, entries, sizeof *run->own_ids, "neighbours"));
+    run->ids = out->ids;
+    run->far = out->distances64;
+    if (run->ids == NULL) {
+        KIN_NEW(hold, run->ids, entries, "neighbours");
     }
-    if (out->distances64 == NULL) {
-        KIN_TRY(kin_alloc(ctx, &run->own_far, entries, sizeof *run->own_far, "neighbours"));
-        kin_mem_use_large_pages(ctx, run->own_far);
+    if (run->far == NULL) {
+        KIN_NEW(hold, run->far, entries, "neighbours");
+        kin_mem_use_large_pages(ctx, run->far);
     }
-    run->ids = out->ids != NULL ? out->ids : run->own_ids;
-    run->far = out->distances64 != NULL ? out->distances64 : run->own_far;
-    return over_lists(run, "prepare", empty_lists, run);
+    return over_lists(run, "prepare", empty_list, run);
 }
 
 static void prepare_plan(kin_layout *plan, const kith_matrix *rows, const kin_distance *distance)
@@ -113,20 +111,15 @@ void kin_filter_begin_plan(kin_layout *plan, const kin_filter_run *run)
     if (!job->graph) {
         prepare_plan(plan, &job->queries, &job->request.distance);
     }
-    kin_layout_alone(plan, entries, sizeof *run->own_ids);
-    kin_layout_alone(plan, entries, sizeof *run->own_far);
+    kin_layout_alone(plan, entries, sizeof *run->ids);
+    kin_layout_alone(plan, entries, sizeof *run->far);
 }
 
-kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out, kith_status status)
+kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out)
 {
     telling t = {run, out};
-    KIN_THEN(status, over_lists(run, "rescore", tell_lists, &t));
     run->ctx->report.exact = KITH_CERTIFIED;
-    kin_free(run->ctx, run->own_far);
-    kin_free(run->ctx, run->own_ids);
-    kin_prepared_free(run->ctx, &run->own_queries);
-    kin_prepared_free(run->ctx, &run->corpus);
-    return status;
+    return over_lists(run, "rescore", tell_list, &t);
 }
 
 /* ---- Within a radius ------------------------------------------------------------------------- */
@@ -159,4 +152,245 @@ void kin_filter_ranges(const kith_filter *filter, const int64_t *numbers, bool c
     if (counts) {
         drop_lists(ranges->ctx, lists);
     }
+}
+
+/* ---- Numbers of groups ----------------------------------------------------------------------- */
+
+/* Groups have any numbers; whoever sorts by them wants them small. Small ones are a table of their
+ * indices, others are sorted and searched for. */
+
+kith_status kin_filter_refuse_number(kith_ctx *ctx, const char *name, int64_t row, int64_t number)
+{
+    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_row(name, row),
+                       "is %lld, must be at least 0 (a row that is in no group can be left out by "
+                       "allow)",
+                       (long long)number);
+}
+
+static kith_status fetch(kin_hold *hold, kin_gpu *gpu, int64_t rows, const int64_t **numbers)
+{
+    int64_t *copy = NULL;
+    if (kin_gpu_index_of(*numbers) < 0) {
+        return KITH_OK;
+    }
+    KIN_NEW(hold, copy, (uint64_t)rows, "numbers of groups");
+    KIN_TRY(kin_gpu_download(hold->ctx, gpu, copy, *numbers, (uint64_t)rows * sizeof *copy));
+    *numbers = copy;
+    return KITH_OK;
+}
+
+kith_status kin_filter_fetch(kin_hold *hold, kin_gpu *gpu, kin_filter_job *job)
+{
+    if (!job->there) {
+        return KITH_OK;
+    }
+    job->there = false;
+    KIN_TRY(fetch(hold, gpu, job->corpus.rows, &job->filter.groups));
+    return fetch(hold, gpu, job->queries.rows, &job->filter.query_groups);
+}
+
+/* ---- Numbers below `most` ------------------------------------------------------------------- */
+
+static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)
+{
+    int64_t largest = 0;
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        largest = numbers[i] > largest ? numbers[i] : largest;
+    }
+    return largest < most;
+}
+
+static void mark_numbers(const int64_t *numbers, int64_t rows, uint64_t *marks)
+{
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        marks[numbers[i]] = 1;
+    }
+}
+
+/* Marks become indices; how many there are. */
+static int64_t settle_marks(uint64_t *marks, int64_t most)
+{
+    int64_t different = 0;
+    for (int64_t i = 0; i < most; i++) {
+        const uint64_t marked = marks[i];
+        marks[i] = (uint64_t)different;
+        different += (int64_t)marked;
+    }
+    return different;
+}
+
+/* ---- Any numbers ---------------------------------------------------------------------------- */
+
+/* Numbers that stand in runs are one each: points often come group by group. */
+static int64_t add_numbers(const int64_t *numbers, int64_t rows, uint64_t *words, int64_t count)
+{
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        if (i == 0 || numbers[i] != numbers[i - 1]) {
+            words[count++] = (uint64_t)numbers[i];
+        }
+    }
+    return count;
+}
+
+/* Sorted, each once; how many there are. */
+static int64_t settle_numbers(uint64_t *words, int64_t count)
+{
+    int64_t different = 0;
+    kin_select_sort_words(words, count);
+    for (int64_t i = 0; i < count; i++) {
+        if (i == 0 || words[i] != words[i - 1]) {
+            words[different++] = words[i];
+        }
+    }
+    return different;
+}
+
+/* ---- Indices --------------------------------------------------------------------------------- */
+
+kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int64_t rows,
+                                   int64_t *lists)
+{
+    uint64_t *words = NULL;
+    *lists = 1;
+    if (filter->rule != KITH_RULE_EACH) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc_zero(ctx, &words, (uint64_t)rows, sizeof *words, "numbers of groups"));
+    if (are_small(filter->groups, rows, rows)) {
+        mark_numbers(filter->groups, rows, words);
+        *lists = settle_marks(words, rows);
+    } else {
+        *lists = settle_numbers(words, add_numbers(filter->groups, rows, words, 0));
+    }
+    kin_free(ctx, words);
+    return KITH_OK;
+}
+
+int64_t kin_filter_count_allowed(const kith_filter *filter, int64_t rows)
+{
+    int64_t count = 0;
+    int64_t byte = 0;
+    uint64_t word;
+    if (filter->allow == NULL) {
+        return rows;
+    }
+    for (; (byte + (int64_t)sizeof word) * 8 <= rows; byte += (int64_t)sizeof word) {
+        memcpy(&word, filter->allow + byte, sizeof word);
+        count += __builtin_popcountll(word);
+    }
+    for (int64_t row = byte * 8; row < rows; row++) {
+        count += kin_filter_allows(filter, 0, (uint32_t)row);
+    }
+    return count;
+}
+
+bool kin_filter_allows_all(const kith_filter *filter, int64_t rows)
+{
+    return filter->rule == KITH_RULE_NONE && !kin_filter_has_bitmaps(filter) &&
+           kin_filter_count_allowed(filter, rows) == rows;
+}
+
+/* The index of a number, which is there. */
+static uint32_t index_of(const kin_filter_numbers *numbers, int64_t number)
+{
+    return (uint32_t)(numbers->table
+                          ? (int64_t)numbers->number[number]
+                          : kin_lower_u64(numbers->number, numbers->count, (uint64_t)number));
+}
+
+void kin_filter_index_numbers(const kin_filter_numbers *numbers, const int64_t *groups,
+                              int64_t rows, uint32_t *index)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const bool same = i > 0 && (groups == NULL || groups[i] == groups[i - 1]);
+        index[i] = same ? index[i - 1] : groups == NULL ? 0 : index_of(numbers, groups[i]);
+    }
+}
+
+void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *numbers)
+{
+    const int64_t rows = job->corpus.rows;
+    const int64_t queries = job->queries.rows;
+    const bool asked = job->filter.rule != KITH_RULE_EACH && !job->graph;
+    const int64_t *groups = job->filter.groups;
+    const int64_t *others = asked ? job->filter.query_groups : NULL;
+    numbers->table =
+        are_small(groups, rows, numbers->most) && are_small(others, queries, numbers->most);
+    if (groups == NULL) {
+        numbers->count = 1;
+    } else if (numbers->table) {
+        mark_numbers(groups, rows, numbers->number);
+        mark_numbers(others, queries, numbers->number);
+        numbers->count = settle_marks(numbers->number, numbers->most);
+    } else {
+        const int64_t count = add_numbers(groups, rows, numbers->number, 0);
+        numbers->count =
+            settle_numbers(numbers->number, add_numbers(others, queries, numbers->number, count));
+    }
+}
+
+void kin_filter_numbers_name(kin_layout *layout, void *job)
+{
+    kin_filter_numbers *numbers = job;
+    numbers->number = kin_layout_zeros(layout, (uint64_t)numbers->most, sizeof *numbers->number);
+}
+
+enum { NUMBERS_A_TASK = 1 << 16 };
+
+typedef struct narrowing {
+    const int64_t *numbers; /* NULL: zeros */
+    int64_t rows;
+    uint32_t *index;
+    int64_t *largest; /* by thread */
+} narrowing;
+
+static kith_status narrow_some(void *arg, int64_t task, int32_t thread)
+{
+    const narrowing *n = arg;
+    const int64_t last = kin_min_i64(n->rows, (task + 1) * NUMBERS_A_TASK);
+    int64_t largest = n->largest[thread];
+    for (int64_t i = task * NUMBERS_A_TASK; i < last; i++) {
+        const int64_t number = n->numbers != NULL ? n->numbers[i] : 0;
+        largest = kin_max_i64(largest, number);
+        n->index[i] = (uint32_t)number;
+    }
+    n->largest[thread] = largest;
+    return KITH_OK;
+}
+
+/* Numbers as they are, if all are small; *count: above all of them, and those before. */
+static kith_status narrow_numbers(kith_ctx *ctx, const int64_t *numbers, int64_t rows,
+                                  uint32_t *index, int64_t *count)
+{
+    narrowing n = {.numbers = numbers, .rows = rows, .index = index};
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, n.largest, (uint64_t)ctx->threads, "numbers of groups");
+    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(rows, NUMBERS_A_TASK), narrow_some, &n));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        *count = kin_max_i64(*count, kin_min_i64(n.largest[t], INT64_MAX - 1) + 1);
+    }
+    return KITH_OK;
+}
+
+kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
+                             uint32_t *of_queries, int64_t *count)
+{
+    const int64_t rows = job->corpus.rows;
+    const int64_t queries = of_queries != NULL ? job->queries.rows : 0;
+    const int64_t *others = of_queries != NULL ? job->filter.query_groups : NULL;
+    kin_filter_numbers g = {.most = job->corpus.rows + job->queries.rows};
+    void *block = NULL;
+    *count = 1;
+    KIN_TRY(narrow_numbers(ctx, job->filter.groups, rows, of_rows, count));
+    KIN_TRY(narrow_numbers(ctx, others, queries, of_queries, count));
+    if (*count <= kin_min_i64(g.most, UINT32_MAX)) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_layout_make(ctx, kin_filter_numbers_name, &g, "numbers of groups", &block));
+    kin_filter_number(job, &g);
+    kin_filter_index_numbers(&g, job->filter.groups, rows, of_rows);
+    kin_filter_index_numbers(&g, others, queries, of_queries);
+    *count = g.count;
+    kin_free(ctx, block);
+    return KITH_OK;
 }

@@ -10,7 +10,6 @@
  * what its bitmap has. */
 #include "engine/engine_filter.h"
 
-#include "engine/engine_call.h"
 #include "engine/engine_graph.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
@@ -64,25 +63,20 @@ static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Rows of a matrix one behind the other: where they are that already, as they stand. *copy is to be
- * freed. */
-static kith_status gather(kith_ctx *ctx, const kith_matrix *from, const uint32_t *ids,
-                          int64_t count, void **copy, kith_matrix *rows)
+/* Rows of a matrix one behind the other: where they are that already, as they stand. */
+static kith_status gather(kin_hold *hold, const kith_matrix *from, const uint32_t *ids,
+                          int64_t count, kith_matrix *rows)
 {
-    *copy = NULL;
-    *rows = *from;
-    rows->rows = count;
+    *rows = kin_fused_part_of(from, (int64_t)ids[0], count);
     if ((int64_t)ids[count - 1] - (int64_t)ids[0] == count - 1) {
-        rows->data = (const unsigned char *)from->data + (int64_t)ids[0] * from->stride_bytes;
         return KITH_OK;
     }
     copying c = {.from = from, .ids = ids, .count = count};
-    c.row_bytes = (int64_t)from->cols * kith_dtype_bytes(from->dtype);
-    KIN_TRY(kin_alloc(ctx, &c.to, (uint64_t)count, (uint64_t)c.row_bytes, "rows of a group"));
-    *copy = c.to;
+    c.row_bytes = (int64_t)kin_row_bytes(from);
+    KIN_TRY(kin_hold_alloc(hold, &c.to, (uint64_t)count, (uint64_t)c.row_bytes, "rows of a group"));
     rows->data = c.to;
     rows->stride_bytes = c.row_bytes;
-    return kin_parallel(ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, &c);
+    return kin_parallel(hold->ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, &c);
 }
 
 /* ---- What a part finds ---------------------------------------------------------------------- */
@@ -96,7 +90,6 @@ typedef struct finding {
     double *limits;          /* by query: no key above it is wanted; NULL: nothing is known */
     kin_pair *own;           /* threads x k */
     uint8_t *lacks;          /* by query: it must be asked for more; NULL: none is */
-    void *block;
 } finding;
 
 static void name_finding(kin_layout *layout, void *job)
@@ -114,30 +107,26 @@ static void name_finding(kin_layout *layout, void *job)
 }
 
 /* What lists know already, and slots that an engine may leave as they are. */
-static kith_status begin_rows(void *arg, int64_t task, int32_t thread)
+static kith_status begin_row(void *arg, int64_t i, int32_t thread)
 {
     (void)thread;
     const finding *f = arg;
     const kin_filter_run *run = f->run;
     const int64_t k = run->request.k;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, f->count);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        if (f->limits != NULL) {
-            const int64_t list = kin_filter_list(run, f->queries[i], f->part->group);
-            f->limits[i] = kin_filter_key(run, run->far[list * k + k - 1]);
-        }
+    if (f->limits != NULL) {
+        const int64_t list = kin_filter_list(run, f->queries[i], f->part->group);
+        f->limits[i] = kin_filter_key(run, run->far[list * k + k - 1]);
     }
-    kin_answer_empty(run->request.distance.metric, &f->found, task * ROWS_A_TASK * f->found.k,
-                     last * f->found.k);
+    kin_answer_empty(run->request.distance.metric, &f->found, i * f->found.k, (i + 1) * f->found.k);
     return KITH_OK;
 }
 
-static kith_status begin_finding(finding *f, int64_t k)
+static kith_status begin_finding(kin_hold *hold, finding *f, int64_t k)
 {
     f->found.rows = f->count;
     f->found.k = k;
-    KIN_TRY(kin_layout_make(f->run->ctx, name_finding, f, "neighbours of a group", &f->block));
-    return kin_parallel(f->run->ctx, NULL, kin_ceil_div(f->count, ROWS_A_TASK), begin_rows, f);
+    KIN_TRY(kin_hold_layout(hold, name_finding, f, "neighbours of a group"));
+    return kin_parallel_rows(f->run->ctx, NULL, f->count, ROWS_A_TASK, begin_row, f);
 }
 
 /* Allowed entries of row i: the first `most` of them to the front, as rows of the corpus. */
@@ -187,32 +176,25 @@ static void merge_list(const finding *f, int64_t i, int64_t count, kin_pair *own
     }
 }
 
-static kith_status end_rows(void *arg, int64_t task, int32_t thread)
+static kith_status end_row(void *arg, int64_t i, int32_t thread)
 {
     const finding *f = arg;
     const int64_t k = f->run->request.k;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, f->count);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        const bool full = f->found.ids[(i + 1) * f->found.k - 1] != KITH_ID_NONE;
-        const int64_t count = keep_allowed(f, i, k);
-        const bool lacks = f->lacks != NULL && count < k && full && f->found.k < f->part->row_count;
-        if (f->lacks != NULL) {
-            f->lacks[i] = lacks;
-        }
-        if (!lacks) {
-            merge_list(f, i, count, f->own + thread * k);
-        }
+    const bool full = f->found.ids[(i + 1) * f->found.k - 1] != KITH_ID_NONE;
+    const int64_t count = keep_allowed(f, i, k);
+    const bool lacks = f->lacks != NULL && count < k && full && f->found.k < f->part->row_count;
+    if (f->lacks != NULL) {
+        f->lacks[i] = lacks;
+    }
+    if (!lacks) {
+        merge_list(f, i, count, f->own + thread * k);
     }
     return KITH_OK;
 }
 
-static kith_status end_finding(finding *f, kith_status status)
+static kith_status end_finding(finding *f)
 {
-    KIN_THEN(status,
-             kin_parallel(f->run->ctx, NULL, kin_ceil_div(f->count, ROWS_A_TASK), end_rows, f));
-    kin_free(f->run->ctx, f->block);
-    f->block = NULL;
-    return status;
+    return kin_parallel_rows(f->run->ctx, NULL, f->count, ROWS_A_TASK, end_row, f);
 }
 
 /* A request of a part: nobody is left out by an engine. */
@@ -232,19 +214,14 @@ static kith_status search_rows(finding *f, const kith_matrix *rows, int64_t fetc
 {
     kith_ctx *ctx = f->run->ctx;
     kin_knn_job job = {.corpus = *rows};
-    void *copy = NULL;
     kin_call call;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, begin_finding(f, fetch), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(begin_finding(&hold, f, fetch));
     job.request = request_of(f);
-    KIN_TRY_GOTO(status,
-                 gather(ctx, &f->run->job->queries, f->queries, f->count, &copy, &job.queries),
-                 done);
-    KIN_TRY_GOTO(status, kin_call_begin(ctx, &call), done);
-    status = kin_call_end(&call, kin_engine_knn(ctx, &job, &f->found));
-done:
-    kin_free(ctx, copy);
-    return end_finding(f, status);
+    KIN_TRY(gather(&hold, &f->run->job->queries, f->queries, f->count, &job.queries));
+    KIN_TRY(kin_call_begin(ctx, &call));
+    KIN_TRY(kin_call_end(&call, kin_engine_knn(ctx, &job, &f->found)));
+    return end_finding(f);
 }
 
 static kith_status search_plain(kin_filter_run *run, const kin_filter_part *part,
@@ -266,7 +243,6 @@ typedef struct bitmaps {
     uint32_t *thin; /* queries that are compared with their rows */
     int64_t thin_count;
     uint8_t *lacks; /* by open query */
-    void *block;
 } bitmaps;
 
 static void name_bitmaps(kin_layout *layout, void *job)
@@ -374,18 +350,15 @@ static kith_status search_bitmaps(kin_filter_run *run, const kin_filter_part *pa
                                   const kith_matrix *rows)
 {
     bitmaps b = {.run = run, .part = part};
-    KIN_TRY(kin_layout_make(run->ctx, name_bitmaps, &b, "queries with bitmaps", &b.block));
-    kith_status status = kin_parallel(run->ctx, NULL, part->query_count, count_allowed, &b);
-    KIN_THEN(status, search_wider(&b, rows, divide(&b)));
-    if (status == KITH_OK && b.thin_count > 0) {
-        const kin_pick pick = {.lists = b.thin_count,
-                               .room = part->row_count + run->request.k + 1,
-                               .take = take_allowed,
-                               .arg = &b};
-        status = kin_filter_pick(run, &pick);
-    }
-    kin_free(run->ctx, b.block);
-    return status;
+    KIN_HOLD(hold, run->ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_bitmaps, &b, "queries with bitmaps"));
+    KIN_TRY(kin_parallel(run->ctx, NULL, part->query_count, count_allowed, &b));
+    KIN_TRY(search_wider(&b, rows, divide(&b)));
+    const kin_pick pick = {.lists = b.thin_count,
+                           .room = part->row_count + run->request.k + 1,
+                           .take = take_allowed,
+                           .arg = &b};
+    return b.thin_count > 0 ? kin_filter_pick(run, &pick) : KITH_OK;
 }
 
 /* ---- Parts ---------------------------------------------------------------------------------- */
@@ -393,16 +366,13 @@ static kith_status search_bitmaps(kin_filter_run *run, const kin_filter_part *pa
 kith_status kin_filter_search(kin_filter_run *run, const kin_filter_part *part)
 {
     kith_matrix rows;
-    void *copy = NULL;
     if (part->row_count == 0 || part->query_count == 0) {
         return KITH_OK;
     }
-    kith_status status =
-        gather(run->ctx, &run->job->corpus, part->rows, part->row_count, &copy, &rows);
-    KIN_THEN(status, kin_filter_has_bitmaps(&run->job->filter) ? search_bitmaps(run, part, &rows)
-                                                               : search_plain(run, part, &rows));
-    kin_free(run->ctx, copy);
-    return status;
+    KIN_HOLD(hold, run->ctx);
+    KIN_TRY(gather(&hold, &run->job->corpus, part->rows, part->row_count, &rows));
+    return kin_filter_has_bitmaps(&run->job->filter) ? search_bitmaps(run, part, &rows)
+                                                     : search_plain(run, part, &rows);
 }
 
 kith_status kin_filter_graph(kin_filter_run *run, const kin_filter_part *part)
@@ -411,22 +381,17 @@ kith_status kin_filter_graph(kin_filter_run *run, const kin_filter_part *part)
     const int64_t k = kin_min_i64(run->request.k, part->row_count - (self ? 0 : 1));
     kin_graph_job job;
     finding f = {.run = run, .part = part, .queries = part->rows, .count = part->row_count};
-    void *copy = NULL;
     kin_call call;
     if (k < 1) {
         return KITH_OK;
     }
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, begin_finding(&f, k), done);
+    KIN_HOLD(hold, run->ctx);
+    KIN_TRY(begin_finding(&hold, &f, k));
     job.request = request_of(&f);
-    KIN_TRY_GOTO(
-        status,
-        gather(run->ctx, &run->job->corpus, part->rows, part->row_count, &copy, &job.points), done);
-    KIN_TRY_GOTO(status, kin_call_begin(run->ctx, &call), done);
-    status = kin_call_end(&call, kin_engine_graph(run->ctx, &job, &f.found));
-done:
-    kin_free(run->ctx, copy);
-    return end_finding(&f, status);
+    KIN_TRY(gather(&hold, &run->job->corpus, part->rows, part->row_count, &job.points));
+    KIN_TRY(kin_call_begin(run->ctx, &call));
+    KIN_TRY(kin_call_end(&call, kin_engine_graph(run->ctx, &job, &f.found)));
+    return end_finding(&f);
 }
 
 static kith_search_params params_of(const kin_filter_run *run)
@@ -449,32 +414,23 @@ kith_status kin_filter_across(kin_filter_run *run, const kin_filter_part *part)
                                   .query_count = part->row_count};
     const kin_filter_part *const sides[SIDES] = {part, &back};
     kin_across across = {.params = params_of(run), .checked = run->knows};
-    finding found[SIDES] = {0};
-    void *copies[SIDES] = {NULL, NULL};
-    kith_status status = KITH_OK;
+    finding found[SIDES];
+    KIN_HOLD(hold, run->ctx);
     for (int i = 0; i < SIDES; i++) {
         finding *f = &found[i];
         *f = (finding){.run = run,
                        .part = sides[i],
                        .queries = sides[i]->queries,
                        .count = sides[i]->query_count};
-        KIN_TRY_GOTO(status, begin_finding(f, kin_min_i64(run->request.k, sides[i]->row_count)),
-                     done);
-        KIN_TRY_GOTO(
-            status,
-            gather(run->ctx, &run->job->corpus, f->queries, f->count, &copies[i], &across.rows[i]),
-            done);
+        KIN_TRY(begin_finding(&hold, f, kin_min_i64(run->request.k, sides[i]->row_count)));
+        KIN_TRY(gather(&hold, &run->job->corpus, f->queries, f->count, &across.rows[i]));
         across.known[i] = (kin_within){f->limits, 1};
         across.found[i] = f->found;
     }
     kin_across_aim(run->ctx, &run->job->corpus, &across);
-    status = kin_across_search(run->ctx, &across);
-done:
-    for (int i = 0; i < SIDES; i++) {
-        kin_free(run->ctx, copies[i]);
-        status = found[i].run != NULL ? end_finding(&found[i], status) : status;
-    }
-    return status;
+    KIN_TRY(kin_across_search(run->ctx, &across));
+    KIN_TRY(end_finding(&found[0]));
+    return end_finding(&found[1]);
 }
 
 kith_status kin_filter_pick(kin_filter_run *run, const kin_pick *pick)
@@ -492,7 +448,7 @@ void kin_filter_part_plan(kin_layout *plan, kin_filter_run *run)
 {
     const kith_matrix *rows = &run->job->corpus;
     const kith_matrix *queries = &run->job->queries;
-    const uint64_t row_bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
+    const uint64_t row_bytes = kin_row_bytes(rows);
     const int64_t k = run->request.k + 1; /* one that is left out */
     const kin_filter_part part = {.row_count = rows->rows, .query_count = queries->rows};
     const kin_prepared corpus = {.rows = {.matrix = *rows}, .distance = run->request.distance};

@@ -107,20 +107,18 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
                 KITH_E_ARGUMENT, kin_at("metric"),
                 "is haversine, of which the pipeline %s has no tree (leave one out)",
                 request->pipeline->name);
-    KIN_FAIL_IF(request->method == KITH_METHOD_TREE && request->pipeline != NULL, ctx,
+    KIN_PASS_IF(request->method != KITH_METHOD_TREE || request->pipeline == NULL, ctx,
                 KITH_E_ARGUMENT, kin_at("method"),
                 "is tree, and the pipeline %s is another way (leave one out)",
                 request->pipeline->name);
-    return KITH_OK;
 }
 
 kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
 {
     const int32_t most = kin_tree_most_height(rows);
-    KIN_FAIL_IF(height < 0 || height > most, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+    KIN_PASS_IF(height >= 0 && height <= most, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
                 "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
                 (int)height, (int)most, (long long)rows);
-    return KITH_OK;
 }
 
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)

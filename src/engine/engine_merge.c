@@ -2,7 +2,7 @@
  * Two graphs made one, exactly:
  *
  *   own      the graphs' lists with canonical keys go to the answer; their k-th keys are limits
- *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_runs.h)
+ *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_search.h)
  *   across   what each row has nearest in the other set, within its limit (kin_across)
  *   merge    rows that found something: both lists (exact_search.h)
  *
@@ -16,9 +16,6 @@
  * sqeuclidean, in the same order. */
 #include "engine/engine_graph.h"
 
-#include "engine/engine_call.h"
-#include "engine/engine_exact.h"
-#include "exact/exact_runs.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 #include "tree/tree_cost.h"
@@ -107,26 +104,16 @@ kith_status kin_across_is_processors(kith_ctx *ctx, const kin_request *request, 
 
 /* ---- Ways ----------------------------------------------------------------------------------- */
 
-static void free_sides(kith_ctx *ctx, kin_prepared sides[KIN_ACROSS_SIDES])
-{
-    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
-        kin_prepared_free(ctx, &sides[i]);
-    }
-}
-
-static kith_status prepare_sides(kith_ctx *ctx, const kith_matrix *const rows[KIN_ACROSS_SIDES],
+/* sides: zeros. */
+static kith_status prepare_sides(kin_hold *hold, const kith_matrix *const rows[KIN_ACROSS_SIDES],
                                  const kin_distance *distance, kin_prepared sides[KIN_ACROSS_SIDES])
 {
-    kith_status status = KITH_OK;
-    memset(sides, 0, KIN_ACROSS_SIDES * sizeof *sides);
-    for (int i = 0; i < KIN_ACROSS_SIDES && status == KITH_OK; i++) {
-        status = kin_prepare_rows(ctx, rows[i], distance, "points",
-                                  KIN_ROWS_DISTINCT | KIN_ROWS_CHECKED, &sides[i]);
+    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
+        kin_prepared_hold(hold, &sides[i]);
+        KIN_TRY(kin_prepare_rows(hold->ctx, rows[i], distance, "points",
+                                 KIN_ROWS_DISTINCT | KIN_ROWS_CHECKED, &sides[i]));
     }
-    if (status != KITH_OK) {
-        free_sides(ctx, sides);
-    }
-    return status;
+    return KITH_OK;
 }
 
 /* Canonical keys of all pairs, one direction after the other: nothing but the keys is computed. */
@@ -134,16 +121,15 @@ static kith_status search_directly(kith_ctx *ctx, const kin_across *across)
 {
     const kith_matrix *const rows[] = {&across->rows[0], &across->rows[1]};
     kin_request request = request_of(ctx, rows[0], &across->params);
-    kin_prepared sides[KIN_ACROSS_SIDES];
-    kith_status status = KITH_OK;
-    KIN_TRY(prepare_sides(ctx, rows, &request.distance, sides));
-    for (int i = 0; i < KIN_ACROSS_SIDES && status == KITH_OK; i++) {
+    kin_prepared sides[KIN_ACROSS_SIDES] = {0};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(prepare_sides(&hold, rows, &request.distance, sides));
+    for (int i = 0; i < KIN_ACROSS_SIDES; i++) {
         request.k = across->found[i].k;
         request.within[0] = across->known[i];
-        status = kin_direct_run(ctx, &sides[1 - i], &sides[i], &request, &across->found[i]);
+        KIN_TRY(kin_direct_run(ctx, &sides[1 - i], &sides[i], &request, &across->found[i]));
     }
-    free_sides(ctx, sides);
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -153,7 +139,8 @@ kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_
     const double pairs = (double)corpus->rows * (double)queries->rows;
     const bool tree = kin_across_suits_tree(ctx, corpus, params);
     kin_request request = request_of(ctx, corpus, params);
-    kin_prepared sides[KIN_ACROSS_SIDES];
+    kin_prepared sides[KIN_ACROSS_SIDES] = {0};
+    KIN_HOLD(hold, ctx);
     *done = false;
     if (!keys_win(&request, pairs, corpus, queries->rows, tree)) {
         return KITH_OK;
@@ -162,10 +149,8 @@ kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_
     if (!*done) {
         return KITH_OK;
     }
-    KIN_TRY(prepare_sides(ctx, rows, &request.distance, sides));
-    const kith_status status = kin_direct_run(ctx, &sides[0], &sides[1], &request, out);
-    free_sides(ctx, sides);
-    return status;
+    KIN_TRY(prepare_sides(&hold, rows, &request.distance, sides));
+    return kin_direct_run(ctx, &sides[0], &sides[1], &request, out);
 }
 
 /* Rows of one side in the other one. */
@@ -257,18 +242,18 @@ kith_status kin_across_search(kith_ctx *ctx, kin_across *across)
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 
-enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
+enum { SIDES = 2 };
 
 typedef struct merging {
     kith_ctx *ctx;
+    kin_hold *hold;
     const kin_merge_job *job;
     int64_t first[SIDES];        /* row of all points at which a set begins */
     kith_matrix part[SIDES];     /* rows of a set */
     bool knows;                  /* rows know how far is too far: */
     double *limits;              /* no key above it is wanted */
     kin_across across;           /* of rows of a set in the other one */
-    kin_bounds_rows near[SIDES]; /* rows NULL: all of the set; else those that can meet: */
-    void *copies[SIDES];
+    kin_bounds_rows near[SIDES]; /* rows NULL: all of the set; else those that can meet */
 } merging;
 
 static bool is_one_sided(const merging *m)
@@ -311,13 +296,9 @@ static void forget_near(merging *m)
 static kith_status copy_near(merging *m, int side)
 {
     const kin_bounds_rows *near = &m->near[side];
-    const uint64_t row_bytes =
-        (uint64_t)m->job->sets.points.cols * (uint64_t)kith_dtype_bytes(m->job->sets.points.dtype);
     double *limits = m->limits + m->first[side];
-    KIN_TRY(kin_alloc(m->ctx, &m->copies[side], (uint64_t)near->count, row_bytes,
-                      "rows that can meet"));
-    m->across.rows[side] =
-        kin_recall_gather(&m->part[side], near->rows, near->count, m->copies[side]);
+    KIN_TRY(kin_recall_copy(m->hold, &m->part[side], near->rows, near->count, "rows that can meet",
+                            &m->across.rows[side]));
     for (int64_t i = 0; i < near->count; i++) {
         limits[i] = limits[near->rows[i]]; /* rows rise: none is read too late */
     }
@@ -368,20 +349,17 @@ static kith_status make_found(merging *m)
         found->rows = across->rows[i].rows;
         found->k = kin_min_i64(m->job->params.k, across->rows[1 - i].rows);
         const uint64_t entries = kin_size_mul((uint64_t)found->rows, (uint64_t)found->k);
-        KIN_TRY(kin_alloc(m->ctx, &found->ids, entries, sizeof(uint32_t),
-                          "neighbours across the sets"));
-        KIN_TRY(kin_alloc(m->ctx, &found->distances64, entries, sizeof(double),
-                          "neighbours across the sets"));
+        KIN_NEW(m->hold, found->ids, entries, "neighbours across the sets");
+        KIN_NEW(m->hold, found->distances64, entries, "neighbours across the sets");
     }
     return KITH_OK;
 }
 
-static kith_status negate(void *arg, int64_t task, int32_t thread)
+static kith_status negate(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const kith_neighbors *found = arg;
-    const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, found->rows * found->k);
-    for (int64_t i = task * ENTRIES_A_TASK; i < last; i++) {
+    for (int64_t i = row * found->k; i < (row + 1) * found->k; i++) {
         found->distances64[i] = -found->distances64[i];
     }
     return KITH_OK;
@@ -400,8 +378,7 @@ static kith_status search_across(merging *m)
     KIN_TRY(kin_across_search(m->ctx, &m->across));
     for (int i = 0; m->job->distance.metric == KITH_INNER_PRODUCT && i < SIDES; i++) {
         kith_neighbors *found = &m->across.found[i];
-        KIN_TRY(kin_parallel(m->ctx, NULL, kin_ceil_div(found->rows * found->k, ENTRIES_A_TASK),
-                             negate, found));
+        KIN_TRY(kin_parallel_rows(m->ctx, NULL, found->rows, ROWS_A_TASK, negate, found));
     }
     return KITH_OK;
 }
@@ -432,8 +409,7 @@ static kith_status write_sides(const merging *m, const kin_prepared *points, boo
 
 static kith_status merge_known(merging *m, const kin_prepared *points, const kith_neighbors *out)
 {
-    KIN_TRY(kin_alloc(m->ctx, &m->limits, (uint64_t)m->job->sets.points.rows, sizeof *m->limits,
-                      "limits of rows"));
+    KIN_NEW(m->hold, m->limits, (uint64_t)m->job->sets.points.rows, "limits of rows");
     KIN_TRY(write_sides(m, points, true, false, out));
     if (is_one_sided(m)) {
         return KITH_OK;
@@ -450,33 +426,21 @@ static kith_status merge(merging *m, const kith_neighbors *out)
     KIN_THEN(status,
              kin_prepare_rows(m->ctx, &m->job->sets.points, &m->job->distance, "points",
                               KIN_ROWS_DISTINCT | (m->knows ? 0 : KIN_ROWS_CHECKED), &points));
-    m->ctx->report.seconds_check += points.seconds_check;
-    m->ctx->report.seconds_prepare += points.seconds_prepare;
+    kin_prepared_tell(m->ctx, &points);
     KIN_THEN(status,
              m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out));
     m->ctx->report.exact = kin_merge_exactness(&m->job->sets);
     kin_prepared_free(m->ctx, &points);
-    kin_free(m->ctx, m->limits);
     forget_near(m);
-    for (int i = 0; i < SIDES; i++) {
-        kin_free(m->ctx, m->copies[i]);
-        kin_free(m->ctx, m->across.found[i].distances64);
-        kin_free(m->ctx, m->across.found[i].ids);
-    }
     return status;
 }
 
 static void cut(merging *m)
 {
-    const int64_t rows[SIDES] = {m->job->sets.first_rows,
-                                 m->job->sets.points.rows - m->job->sets.first_rows};
-    for (int i = 0; i < SIDES; i++) {
-        m->part[i] = m->job->sets.points;
-        m->part[i].rows = rows[i];
-    }
+    const kith_matrix *points = &m->job->sets.points;
     m->first[1] = m->job->sets.first_rows;
-    m->part[1].data = (const char *)m->job->sets.points.data +
-                      m->job->sets.first_rows * m->job->sets.points.stride_bytes;
+    m->part[0] = kin_fused_part_of(points, 0, m->first[1]);
+    m->part[1] = kin_fused_part_of(points, m->first[1], points->rows - m->first[1]);
 }
 
 /* Of an answer that is made of two: certified where both are, approximate where one is. */
@@ -507,7 +471,8 @@ uint64_t kin_merge_bytes(const kin_merge_job *job)
 
 kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_job *job, const kith_neighbors *out)
 {
-    merging m = {.ctx = ctx, .job = job};
+    KIN_HOLD(hold, ctx);
+    merging m = {.ctx = ctx, .hold = &hold, .job = job};
     cut(&m);
     return merge(&m, out);
 }

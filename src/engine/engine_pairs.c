@@ -25,15 +25,15 @@
  * ids keep their order in a view: no chunk can change a pair or its place. */
 #include "engine/engine_exact.h"
 
-#include "engine/engine_call.h"
 #include "engine/engine_filter.h"
 #include "file/file_stream.h"
+#include "fused/fused_answer.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
 
 #include <string.h>
 
-/* Of a chunk: hits and lists (exact_hits.h), ids of i. */
+/* Of a chunk: hits and lists (exact_search.h), ids of i. */
 enum { PAIR_BYTES = 36, LEAST_PAIRS = 4096, MOST_PAIRS = 1 << 22 };
 enum { PARTS = 8, LEAST_ROWS = 2048, MOST_GROWTH = 8, USUAL_SAMPLE = 1000, SAMPLE_SHARE = 64 };
 static const double MOST_SECONDS = 300.0; /* of a file's chunk, by careful rates */
@@ -70,14 +70,6 @@ static int64_t room_of(const kith_ctx *ctx, const kin_pairs_job *job)
 }
 
 /* ---- One chunk ------------------------------------------------------------------------------ */
-
-static kith_matrix rows_from(const kith_matrix *matrix, int64_t first, int64_t rows)
-{
-    kith_matrix some = *matrix;
-    some.data = (const unsigned char *)matrix->data + first * matrix->stride_bytes;
-    some.rows = rows;
-    return some;
-}
 
 static kin_radius_job radius_of(const kin_pairs_job *job, const kith_matrix *queries,
                                 kith_matrix corpus)
@@ -117,7 +109,7 @@ static kith_status set_corpus(run *r)
     kin_engine_radius_drop(r->ctx, &r->radius.kept);
     r->base = first;
     r->radius = radius_of(r->job, r->job->one_set ? NULL : &r->job->points,
-                          rows_from(others, first, others->rows - first));
+                          kin_fused_part_of(others, first, others->rows - first));
     if (r->keeps) {
         KIN_TRY(keep(r->ctx, &r->radius));
         r->keeps = is_kept(r);
@@ -127,7 +119,7 @@ static kith_status set_corpus(run *r)
 
 static kith_status ask(run *r, kith_ranges *ranges)
 {
-    const kith_matrix queries = rows_from(&r->job->points, r->first, r->rows);
+    const kith_matrix queries = kin_fused_part_of(&r->job->points, r->first, r->rows);
     kin_radius_job radius = r->radius;
     radius.queries = r->job->one_set && r->rows == radius.corpus.rows ? NULL : &queries;
     radius.request.later_alone = r->job->one_set;
@@ -312,18 +304,16 @@ static kith_status plan_pairs(kith_ctx *ctx, const kin_pairs_job *job, const kin
 {
     const kith_matrix *points = &job->points;
     const int64_t wanted = job->params.sample > 0 ? job->params.sample : USUAL_SAMPLE;
-    const uint64_t row_bytes = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype);
     uint32_t *ids = NULL;
-    void *copy = NULL;
+    kith_matrix sample;
     counted c = {0};
     KIN_HOLD(hold, ctx);
     kin_hold_take(&hold, give_counted, ctx, &c);
     plan->sample = kin_min_i64(wanted, points->rows);
     plan->chunk_bytes = kin_size_mul((uint64_t)room_of(ctx, job), PAIR_BYTES);
     KIN_NEW(&hold, ids, (uint64_t)plan->sample, "a sample");
-    KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)plan->sample, row_bytes, "a sample"));
     kin_recall_draw(points->rows, plan->sample, job->params.seed, ids);
-    const kith_matrix sample = kin_recall_gather(points, ids, plan->sample, copy);
+    KIN_TRY(kin_recall_copy(&hold, points, ids, plan->sample, "a sample", &sample));
     KIN_TRY(count_sample(ctx, job, &sample, kept, &c));
     estimate(job, &c, plan);
     return KITH_OK;
@@ -456,7 +446,7 @@ static kith_status count_all(run *r)
 {
     const kin_pairs_job *job = r->job;
     const int64_t left = job->points.rows - r->first;
-    const kith_matrix queries = rows_from(&job->points, r->first, left);
+    const kith_matrix queries = kin_fused_part_of(&job->points, r->first, left);
     kin_radius_job radius =
         radius_of(job, job->one_set ? NULL : &queries, job->one_set ? queries : job->others);
     kith_ranges ranges = {0};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/engine_walks.h"
+#include "engine/engine_graph.h"
 
 #include "base/base_random.h"
 #include "host/host_clock.h"
-#include "host/host_cpu.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,11 +31,10 @@ typedef struct asked_queries {
     kin_prepared prepared;        /* the processor's */
 } asked_queries;
 
-/* Some of the queries, and room for copies of them. */
+/* Some of the queries, in a copy. */
 typedef struct asked_sample {
-    int64_t count;
     const uint32_t *rows;
-    unsigned char *copy;
+    kith_matrix queries;
 } asked_sample;
 
 /* What walks took. */
@@ -72,13 +70,7 @@ static effort_of_walks effort_of(const kin_walks *w, int64_t queries, const kin_
 
 static kith_matrix matrix_of(const asked_queries *asked, const asked_sample *of)
 {
-    kith_matrix matrix = asked->queries;
-    if (of != NULL) {
-        matrix.rows = of->count;
-        matrix.data = of->copy;
-        matrix.stride_bytes = (int64_t)matrix.cols * kith_dtype_bytes(matrix.dtype);
-    }
-    return matrix;
+    return of != NULL ? of->queries : asked->queries;
 }
 
 static uint32_t place_of(const asked_queries *asked, const asked_sample *of)
@@ -90,34 +82,32 @@ static uint32_t place_of(const asked_queries *asked, const asked_sample *of)
 
 static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, kin_walks *w)
 {
-    kith_report *report = &ctx->report;
     const bool screens = kin_exact_screens(&w->distance);
     kin_prepared *points = &w->prepared;
+    w->hold.ctx = ctx;
+    kin_prepared_hold(&w->hold, points);
     KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, source->name,
                              screens ? 0 : KIN_ROWS_DISTINCT, points));
-    report->seconds_check += points->seconds_check;
-    report->seconds_prepare += points->seconds_prepare;
+    kin_prepared_tell(ctx, points);
     const int64_t start_ns = kin_clock_ns();
     if (screens) {
         points->by_cost = true;
         KIN_TRY(kin_prepare_corpus(ctx, w->integer, USUAL_K, points));
     }
-    KIN_TRY(kin_graph_ground_make(ctx, points, source->graph, &w->ground));
+    KIN_TRY(kin_graph_ground_make(&w->hold, points, source->graph, &w->ground));
     w->parts = w->ground.links.part_count;
     w->most = w->points.rows;
-    report->seconds_prepare += kin_clock_since(start_ns);
+    ctx->report.seconds_prepare += kin_clock_since(start_ns);
     return KITH_OK;
 }
 
 static kith_status ask_on_cpu(asked_queries *asked)
 {
-    kith_report *report = &asked->ctx->report;
     kin_prepared *queries = &asked->prepared;
     KIN_TRY(kin_prepare_rows(asked->ctx, &asked->queries, &asked->walks->distance, "queries",
                              KIN_ROWS_DISTINCT, queries));
-    report->seconds_check += queries->seconds_check;
-    report->seconds_prepare += queries->seconds_prepare;
-    report->distinct_rows = asked->walks->prepared.groups.count;
+    kin_prepared_tell(asked->ctx, queries);
+    asked->ctx->report.distinct_rows = asked->walks->prepared.groups.count;
     return KITH_OK;
 }
 
@@ -140,7 +130,7 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
     const kin_graph_walk walk = {.ground = &w->ground,
                                  .queries = &asked->prepared.rows,
                                  .rows = of != NULL ? of->rows : NULL,
-                                 .count = of != NULL ? of->count : asked->queries.rows,
+                                 .count = matrix_of(asked, of).rows,
                                  .k = asked->k,
                                  .width = way.width,
                                  .meets = way.meets,
@@ -152,20 +142,20 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
     return KITH_OK;
 }
 
-/* What a sample's queries may find, gathered as they are; freed as one block. */
-static kith_status gather_filter(kith_ctx *ctx, const asked_sample *of, kin_filter_job *job,
-                                 void **block)
+/* What a sample's queries may find, gathered as they are. */
+static kith_status gather_filter(kin_hold *hold, const asked_sample *of, kin_filter_job *job)
 {
     kith_filter *filter = &job->filter;
     const kith_filter whole = *filter;
     const uint32_t *exclude = job->request.exclude;
+    const int64_t count = of->queries.rows;
     const uint64_t stride = (uint64_t)whole.allow_stride_bytes;
     const uint64_t row_bytes = kin_size_add(stride, sizeof(int64_t) + sizeof(uint32_t));
-    KIN_TRY(kin_alloc(ctx, block, (uint64_t)of->count, row_bytes, "the filter of a sample"));
-    int64_t *numbers = *block;
-    uint32_t *left_out = (uint32_t *)(numbers + of->count);
-    uint8_t *bits = (uint8_t *)(left_out + of->count);
-    for (int64_t i = 0; i < of->count; i++) {
+    int64_t *numbers = NULL;
+    KIN_TRY(kin_hold_alloc(hold, &numbers, (uint64_t)count, row_bytes, "the filter of a sample"));
+    uint32_t *left_out = (uint32_t *)(numbers + count);
+    uint8_t *bits = (uint8_t *)(left_out + count);
+    for (int64_t i = 0; i < count; i++) {
         const uint32_t row = of->rows[i];
         numbers[i] = whole.query_groups != NULL ? whole.query_groups[row] : 0;
         left_out[i] = exclude != NULL ? exclude[row] : KITH_ID_NONE;
@@ -185,16 +175,13 @@ static kith_status solve_filtered(const asked_queries *asked, const asked_sample
                                   const kith_neighbors *out)
 {
     kin_filter_job job = *asked->filter;
-    void *block = NULL;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, asked->ctx);
     if (of != NULL) {
-        job.queries = matrix_of(asked, of);
+        job.queries = of->queries;
         job.request.k = out->k;
-        status = gather_filter(asked->ctx, of, &job, &block);
+        KIN_TRY(gather_filter(&hold, of, &job));
     }
-    KIN_THEN(status, kin_engine_filter(asked->ctx, &job, out));
-    kin_free(asked->ctx, block);
-    return status;
+    return kin_engine_filter(asked->ctx, &job, out);
 }
 
 /* A caller's function is asked of the rows themselves, whose addresses it may know. */
@@ -284,25 +271,23 @@ static kith_status solve_lacking(const asked_queries *asked, const kin_walks_pic
                                  const kith_neighbors *out)
 {
     kith_ctx *ctx = asked->ctx;
-    const kith_matrix *queries = &asked->queries;
     const uint64_t count = (uint64_t)picked->lacking;
     const int64_t k = out->k;
-    const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
     const kith_report before = ctx->report; /* which is the answer's */
-    asked_sample some = {.count = picked->lacking, .rows = picked->lacking_rows};
+    asked_sample some = {.rows = picked->lacking_rows};
     kith_neighbors told = {.rows = picked->lacking, .k = k};
     if (count == 0) {
         return KITH_OK;
     }
     KIN_HOLD(hold, ctx);
-    KIN_NEW(&hold, some.copy, kin_size_mul(count, row_bytes), "queries that found too few");
+    KIN_TRY(kin_recall_copy(&hold, &asked->queries, some.rows, picked->lacking,
+                            "queries that found too few", &some.queries));
     KIN_NEW(&hold, told.ids, kin_size_mul(count, (uint64_t)k), "what they find");
     KIN_NEW(&hold, told.distances64, kin_size_mul(count, (uint64_t)k), "what they find");
-    (void)kin_recall_gather(queries, some.rows, some.count, some.copy);
     KIN_TRY(solve_filtered_there(asked, &some, &told));
     for (int64_t i = 0; i < told.rows * k; i++) {
-        kin_walks_put(out, (int64_t)picked->places[i / k] * k + i % k, told.ids[i],
-                      told.distances64[i]);
+        kin_answer_put(out, (int64_t)picked->places[i / k] * k + i % k, told.ids[i],
+                       told.distances64[i]);
     }
     ctx->report = before;
     return KITH_OK;
@@ -389,8 +374,7 @@ void kin_walks_free(kin_walks *walks)
     }
     kith_ctx *ctx = walks->home;
     kin_graph_gpu_paths_free(walks->paths);
-    kin_graph_ground_free(ctx, &walks->ground);
-    kin_prepared_free(ctx, &walks->prepared);
+    kin_hold_end(&walks->hold);
     kin_free(ctx, walks);
 }
 
@@ -399,11 +383,6 @@ void kin_walks_free(kin_walks *walks)
 static kith_status ask(asked_queries *asked, bool samples)
 {
     return asked->walks->gpu == NULL ? ask_on_cpu(asked) : ask_on_gpu(asked, samples);
-}
-
-static void asked_free(asked_queries *asked)
-{
-    kin_prepared_free(asked->ctx, &asked->prepared);
 }
 
 /* Walks for a sample (NULL: for all queries). */
@@ -450,64 +429,58 @@ typedef struct searching {
 /* Queries that are solved exactly. */
 typedef struct sample {
     asked_sample of;
-    uint32_t *rows;
-    kith_neighbors truth; /* distances64, as of found, */
+    kith_neighbors truth; /* distances64, as of found, and under a filter ids: there may be fewer
+                             than `at` */
     kith_neighbors found;
-    uint32_t *true_ids; /* and under a filter ids: there may be fewer than `at` */
 } sample;
 
 /* ---- Samples -------------------------------------------------------------------------------- */
 
-static void sample_free(kith_ctx *ctx, sample *of)
-{
-    kin_free(ctx, of->true_ids);
-    kin_free(ctx, of->found.distances64);
-    kin_free(ctx, of->truth.distances64);
-    kin_free(ctx, of->of.copy);
-    kin_free(ctx, of->rows);
-}
-
 /* Rows on a device one by one: they are few. */
-static kith_status gather(const searching *s, const asked_sample *of)
+static kith_status gather(const searching *s, kin_hold *hold, asked_sample *of)
 {
     const kith_matrix *queries = &s->asked.queries;
-    const uint64_t bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
+    const int64_t count = s->job->sample;
+    const uint64_t bytes = kin_row_bytes(queries);
+    const char *what = "sample queries";
+    unsigned char *copy = NULL;
     if (s->asked.place == 0) {
-        (void)kin_recall_gather(queries, of->rows, of->count, of->copy);
-        return KITH_OK;
+        return kin_recall_copy(hold, queries, of->rows, count, what, &of->queries);
     }
-    for (int64_t i = 0; i < of->count; i++) {
+    KIN_TRY(kin_hold_alloc(hold, &copy, (uint64_t)count, bytes, what));
+    of->queries = *queries;
+    of->queries.data = copy;
+    of->queries.rows = count;
+    of->queries.stride_bytes = (int64_t)bytes;
+    for (int64_t i = 0; i < count; i++) {
         const char *row =
             (const char *)queries->data + (int64_t)of->rows[i] * queries->stride_bytes;
-        KIN_TRY(kin_gpu_download(s->ctx, s->asked.walks->gpu, of->copy + (uint64_t)i * bytes, row,
-                                 bytes));
+        KIN_TRY(
+            kin_gpu_download(s->ctx, s->asked.walks->gpu, copy + (uint64_t)i * bytes, row, bytes));
     }
     return KITH_OK;
 }
 
-static kith_status sample_make(searching *s, uint64_t seed, sample *of)
+static kith_status sample_make(searching *s, kin_hold *hold, uint64_t seed, sample *of)
 {
     kith_ctx *ctx = s->ctx;
     const kin_walks_search *params = s->job;
-    const kith_matrix *queries = &s->asked.queries;
     const uint64_t count = (uint64_t)params->sample;
     const uint64_t entries = kin_size_mul(count, (uint64_t)params->recall_at);
-    const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
     const kith_neighbors shape = {.rows = params->sample, .k = params->recall_at};
     const int64_t start_ns = kin_clock_ns();
-    *of = (sample){.of.count = params->sample, .truth = shape, .found = shape};
-    KIN_TRY(kin_alloc(ctx, &of->rows, count, sizeof *of->rows, "sample rows"));
-    KIN_TRY(kin_alloc(ctx, &of->of.copy, count, row_bytes, "sample queries"));
-    KIN_TRY(kin_alloc(ctx, &of->truth.distances64, entries, sizeof(double), "sample distances"));
-    KIN_TRY(kin_alloc(ctx, &of->found.distances64, entries, sizeof(double), "sample distances"));
+    uint32_t *rows = NULL;
+    *of = (sample){.truth = shape, .found = shape};
+    KIN_NEW(hold, rows, count, "sample rows");
+    KIN_NEW(hold, of->truth.distances64, entries, "sample distances");
+    KIN_NEW(hold, of->found.distances64, entries, "sample distances");
     if (params->filter != NULL) {
-        KIN_TRY(kin_alloc(ctx, &of->true_ids, entries, sizeof *of->true_ids, "sample neighbours"));
-        of->truth.ids = of->true_ids;
+        KIN_NEW(hold, of->truth.ids, entries, "sample neighbours");
     }
-    kin_recall_draw(queries->rows, of->of.count, seed, of->rows);
-    of->of.rows = of->rows;
+    kin_recall_draw(s->asked.queries.rows, params->sample, seed, rows);
+    of->of.rows = rows;
     const kith_report before = ctx->report; /* which is the answer's */
-    kith_status status = gather(s, &of->of);
+    kith_status status = gather(s, hold, &of->of);
     KIN_THEN(status, solve(&s->asked, &of->of, &of->truth));
     ctx->report = before;
     s->sample_seconds += kin_clock_since(start_ns);
@@ -529,8 +502,8 @@ static int64_t count_true(const sample *of, int64_t row)
 {
     const int64_t at = of->truth.k;
     int64_t count = at;
-    while (of->true_ids != NULL && count > 0 &&
-           of->true_ids[row * at + count - 1] == KITH_ID_NONE) {
+    while (of->truth.ids != NULL && count > 0 &&
+           of->truth.ids[row * at + count - 1] == KITH_ID_NONE) {
         count -= 1;
     }
     return count;
@@ -544,7 +517,7 @@ static kith_status look(searching *s, const sample *of, int64_t width, kin_recal
     const int64_t at = of->found.k;
     KIN_TRY(run(&s->asked, &of->of, way_of(s, width), &of->found, effort));
     *sums = (kin_recall_sums){0};
-    for (int64_t i = 0; i < of->of.count; i++) {
+    for (int64_t i = 0; i < of->found.rows; i++) {
         const int64_t count = count_true(of, i);
         const double *found = of->found.distances64 + i * at;
         const double last = count > 0 ? of->truth.distances64[i * at + count - 1] : 0.0;
@@ -596,10 +569,9 @@ static kith_status choose_width(searching *s)
     if (s->job->recall == 0.0 || s->width == s->asked.walks->points.rows) {
         return KITH_OK;
     }
-    kith_status status = sample_make(s, kin_recall_deciding_seed(s->job->seed), &deciding);
-    KIN_THEN(status, widen(s, &deciding));
-    sample_free(s->ctx, &deciding);
-    return status;
+    KIN_HOLD(hold, s->ctx);
+    KIN_TRY(sample_make(s, &hold, kin_recall_deciding_seed(s->job->seed), &deciding));
+    return widen(s, &deciding);
 }
 
 static kith_status tell(searching *s)
@@ -610,15 +582,15 @@ static kith_status tell(searching *s)
     if (s->job->sample == 0) {
         return KITH_OK;
     }
-    kith_status status = sample_make(s, s->job->seed, &telling);
-    KIN_THEN(status, look(s, &telling, s->width, &sums, &effort));
-    if (status == KITH_OK && sums.rows > 0) {
-        const bool all = telling.of.count == s->asked.queries.rows;
+    KIN_HOLD(hold, s->ctx);
+    KIN_TRY(sample_make(s, &hold, s->job->seed, &telling));
+    KIN_TRY(look(s, &telling, s->width, &sums, &effort));
+    if (sums.rows > 0) {
+        const bool all = telling.found.rows == s->asked.queries.rows;
         kin_recall_interval(&sums, all, &s->report->recall);
         s->report->recall.at = telling.found.k;
     }
-    sample_free(s->ctx, &telling);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Under a filter ------------------------------------------------------------------------- */
@@ -721,7 +693,7 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_wa
     ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     ctx->report.recall = report->recall;
     ctx->report.reached = report->reached;
-    asked_free(&s.asked);
+    kin_prepared_free(ctx, &s.asked.prepared);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Walks on a GPU under a filter: they tell of all that they keep, so many entries at a time, and
  * the host picks what each query may find. */
-#include "engine/engine_walks.h"
+#include "engine/engine_graph.h"
 #include "host/host_threads.h"
 
 enum { PICKED_AT_ONCE = 1 << 22, ROWS_A_TASK = 64 };
@@ -14,19 +14,6 @@ typedef struct picking {
     const kith_neighbors *out;
     int64_t *found; /* by row of kept */
 } picking;
-
-void kin_walks_put(const kith_neighbors *out, int64_t to, uint32_t id, double distance)
-{
-    if (out->ids != NULL) {
-        out->ids[to] = id;
-    }
-    if (out->distances != NULL) {
-        out->distances[to] = (float)distance;
-    }
-    if (out->distances64 != NULL) {
-        out->distances64[to] = distance;
-    }
-}
 
 static int64_t query_of(const kin_walks_pick *job, int64_t row)
 {
@@ -43,7 +30,7 @@ static kith_status pick_row(void *arg, int64_t i, int32_t thread)
     (void)thread;
     for (int64_t j = i * p->kept.k; j < (i + 1) * p->kept.k && found < k; j++) {
         if (kin_allowed_has(&p->allowed, query, p->kept.ids[j])) {
-            kin_walks_put(p->out, row * k + found, p->kept.ids[j], p->kept.distances64[j]);
+            kin_answer_put(p->out, row * k + found, p->kept.ids[j], p->kept.distances64[j]);
             found += 1;
         }
     }

@@ -426,8 +426,7 @@ kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_pre
                   .ops = kin_glance_get(ctx->isa),
                   .panels = panels,
                   .sections = kin_ceil_div(panels, SECTION),
-                  .wanted = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0),
-                                        corpus->rows.matrix.rows),
+                  .wanted = kin_request_ids(request, false, corpus->rows.matrix.rows),
                   .together = together,
                   .threads = (int32_t)kin_max_i64(1, kin_min_i64(ctx->threads, together))};
     queries->frame = corpus->frame; /* whose units shadows are in */

@@ -4,7 +4,7 @@
  * much again for the table, so at the end about twice the answer and never the product of the
  * sizes.
  */
-#include "exact/exact_hits.h"
+#include "exact/exact_search.h"
 
 #include "base/base_size.h"
 #include "host/host_threads.h"
@@ -411,11 +411,8 @@ static kith_status allocate(kin_hold *hold, table *t, int64_t *chunk_count)
 {
     kith_ranges *ranges = t->ranges;
     const int32_t threads = hold->ctx->threads;
-    const uint64_t total = (uint64_t)ranges->lists.offsets[ranges->lists.rows];
-    const char *what = "neighbours within reach";
-    KIN_TRY(kin_alloc(hold->ctx, &ranges->lists.ids, total, sizeof(uint32_t), what));
-    KIN_TRY(kin_alloc(hold->ctx, &ranges->lists.distances, total, sizeof(float), what));
-    KIN_TRY(kin_alloc(hold->ctx, &ranges->lists.distances64, total, sizeof(double), what));
+    int64_t room = 0;
+    KIN_TRY(kin_ranges_grow(hold->ctx, ranges, &room, ranges->lists.rows));
     t->longest = longest_row(ranges);
     KIN_NEW(hold, t->scratch, kin_size_mul((uint64_t)threads, (uint64_t)t->longest), "threads");
     *chunk_count = 0;

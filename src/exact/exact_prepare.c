@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_prepare.h"
 
-#include "base/base_size.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 
@@ -114,6 +113,12 @@ void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
     } transforms = {prepared->rows.transforms};
     kin_free(ctx, transforms.own);
     memset(prepared, 0, sizeof *prepared);
+}
+
+void kin_prepared_tell(kith_ctx *ctx, const kin_prepared *prepared)
+{
+    ctx->report.seconds_check += prepared->seconds_check;
+    ctx->report.seconds_prepare += prepared->seconds_prepare;
 }
 
 static void give_prepared(void *ctx, void *prepared)

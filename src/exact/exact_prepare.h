@@ -100,6 +100,8 @@ void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *d
                            bool distinguish, kin_rows_known known);
 void kin_glance_free(kith_ctx *ctx, kin_glance *glance);
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared);
+/* The report of a job is told how long it took. */
+void kin_prepared_tell(kith_ctx *ctx, const kin_prepared *prepared);
 /* By the end of the hold, whose scope it lives in. */
 void kin_prepared_hold(kin_hold *hold, kin_prepared *prepared);
 

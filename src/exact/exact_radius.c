@@ -294,8 +294,7 @@ static void write_report(const run *r, const kin_prepared *queries)
     report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
     report->candidates /= (double)r->queries->rows.matrix.rows;
     report->distinct_rows = r->corpus->groups.count;
-    report->seconds_check += queries->seconds_check;
-    report->seconds_prepare += queries->seconds_prepare;
+    kin_prepared_tell(r->ctx, queries);
     kin_exact_report(r->ctx, r->corpus);
 }
 

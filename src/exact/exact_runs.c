@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exact/exact_runs.h"
+#include "exact/exact_search.h"
 
 #include "base/base_size.h"
 #include "host/host_threads.h"

@@ -20,12 +20,6 @@ static kith_status run_all_pairs(kith_ctx *ctx, const kin_prepared *corpus,
                                      : kin_direct_run(ctx, corpus, queries, request, out);
 }
 
-/* Ids that a list must hold: one more where one may be left out, never more than there are. */
-static int64_t wanted_ids(int64_t k, bool leaves_out, int64_t rows)
-{
-    return kin_min_i64(k + (leaves_out ? 1 : 0), rows);
-}
-
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 typedef struct writer {
@@ -158,12 +152,6 @@ static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pair
     kin_exact_report(ctx, corpus);
 }
 
-static void note_preparation(kith_ctx *ctx, const kin_prepared *prepared)
-{
-    ctx->report.seconds_check += prepared->seconds_check;
-    ctx->report.seconds_prepare += prepared->seconds_prepare;
-}
-
 static const kin_cover *cover_of(const kin_prepared *prepared, uint32_t flags)
 {
     return (flags & KITH_NO_SKIP) != 0 ? NULL : &prepared->cover;
@@ -200,8 +188,8 @@ kith_status kin_exact_shadows(kith_ctx *ctx, const kin_request *request, const k
 static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const kin_request *request,
                                    const kith_neighbors *out)
 {
-    const bool leaves_out = (request->flags & KITH_INCLUDE_SELF) == 0;
-    const int64_t wanted = wanted_ids(request->k, leaves_out, points->rows.matrix.rows);
+    const bool leaves_out = kin_request_leaves(request, true);
+    const int64_t wanted = kin_request_ids(request, true, points->rows.matrix.rows);
     kin_lists lists = {0};
     writing w = {.ctx = ctx,
                  .target = {.groups = &points->groups, .leaves_self_out = leaves_out, .out = out}};
@@ -244,7 +232,7 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
         const kin_shadow_job job = {.k = request->k + 1, .pairs = 0.5 * n * n, .ends = 2};
         KIN_TRY(kin_exact_shadows(ctx, request, &job, &prepared));
     }
-    note_preparation(ctx, &prepared);
+    kin_prepared_tell(ctx, &prepared);
     kith_status status = by_screen ? graph_by_screen(ctx, &prepared, request, out)
                                    : run_all_pairs(ctx, &prepared, &prepared, request, out);
     if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
@@ -326,7 +314,7 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     const bool screens = kin_exact_job_screens(request);
     KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", KIN_ROWS_DISTINCT,
                              &prepared));
-    note_preparation(ctx, &prepared);
+    kin_prepared_tell(ctx, &prepared);
     if (!screens) {
         return run_all_pairs(ctx, corpus, &prepared, request, out);
     }
@@ -347,8 +335,7 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
                    .queries = &prepared,
                    .request = request,
                    .out = out,
-                   .wanted =
-                       wanted_ids(request->k, request->exclude != NULL, corpus->rows.matrix.rows)};
+                   .wanted = kin_request_ids(request, false, corpus->rows.matrix.rows)};
     KIN_TRY(search_by_screen(ctx, &s));
     finish_report(ctx, use, s.pairs, prepared.groups.count);
     return KITH_OK;
@@ -448,8 +435,8 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
         KIN_TRY(run_all_pairs(ctx, &pb, &pa, request, ab));
         return run_all_pairs(ctx, &pa, &pb, &back, ba);
     }
-    note_preparation(ctx, &pa);
-    note_preparation(ctx, &pb);
+    kin_prepared_tell(ctx, &pa);
+    kin_prepared_tell(ctx, &pb);
     kith_status status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
     if (kin_prepare_drop_shadows(ctx, larger(&pa, &pb), &status)) {
         KIN_TRY(prepare_other(ctx, &pa, &pb));

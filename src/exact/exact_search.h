@@ -4,8 +4,101 @@
 #ifndef KIN_EXACT_SEARCH_H
 #define KIN_EXACT_SEARCH_H
 
+#include "exact/exact_bound.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_hits.h"
+#include "metric/metric_functions.h"
+
+#include <stdatomic.h>
+
+/* ---- Neighbours within a radius -------------------------------------------------------------- */
+
+/* Neighbours within a radius, as they are found, and the table that is made of them. */
+
+typedef struct kin_radius_request {
+    kin_distance distance;
+    double radius;
+    const double *radii;  /* by query; NULL: radius for all */
+    bool leaves_self_out; /* query i is row own_row + i of the corpus, and not its own neighbour */
+    bool later_alone;     /* it is, and has the rows behind it within one radius for all */
+    int64_t own_row;
+    bool count_only;
+    int64_t most; /* more neighbours that are kept end the job with KITH_E_LIMIT; 0: any number */
+} kin_radius_request;
+
+static inline double kin_radius_of(const kin_radius_request *request, int64_t query)
+{
+    return request->radii != NULL ? request->radii[query] : request->radius;
+}
+
+static inline bool kin_radius_leaves(const kin_radius_request *request, int64_t query, int64_t id)
+{
+    return request->leaves_self_out && id == request->own_row + query;
+}
+
+/* Ids below this are no neighbours of the query. */
+static inline int64_t kin_radius_least(const kin_radius_request *request, int64_t query)
+{
+    return request->later_alone ? request->own_row + query + 1 : 0;
+}
+
+/* A key that no pair within the radius is above. */
+static inline double kin_radius_key(kith_metric metric, double radius)
+{
+    if (metric == KITH_INNER_PRODUCT) {
+        return -radius;
+    }
+    if (metric == KITH_HAVERSINE) {
+        return kin_half_sine_squared(radius < KIN_PI ? radius : KIN_PI) * KIN_BOUND_WIDEN;
+    }
+    return metric == KITH_EUCLIDEAN ? radius * radius * KIN_BOUND_WIDEN : radius;
+}
+
+/* Keeps its context: the blocks are its. */
+struct kith_ranges {
+    kith_ctx *ctx;
+    kith_lists lists;
+    struct kin_gpu *gpu; /* whose memory the lists are, in these blocks; NULL: the host's */
+    void *blocks[2];
+};
+/* For tables that are made in stripes: room for the lists of the first `rows` rows, whose offsets
+ * are known, and for those of the others as many entries a row. *room: entries that there is room
+ * for.
+ */
+kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, int64_t rows);
+/* Gives the lists back. */
+void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges);
+/* Tables of rows that stand behind one another become one. *ranges is all zero before, and on
+ * failure. */
+kith_status kin_ranges_join(kith_ctx *ctx, const kith_ranges *parts, int32_t count,
+                            kith_ranges *ranges);
+
+/* The failure of a job that found more than its most. */
+kith_status kin_hits_too_many(kith_ctx *ctx, const kin_radius_request *request);
+
+typedef struct kin_hit_chunk kin_hit_chunk;
+
+typedef struct kin_hits {
+    kith_ctx *ctx;
+    const kin_radius_request *request;
+    const kin_groups *groups; /* of the corpus: a hit is a group, by its first */
+    const kin_rows *queries;
+    atomic_int_fast64_t *counts; /* by query: ids within reach, degenerate rows apart */
+    atomic_int_fast64_t found;   /* those of full chunks, where the request has a most */
+    kin_hit_chunk **chunks;      /* by thread */
+} kin_hits;
+
+kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
+                          const kin_groups *groups, const kin_rows *queries, kin_hits *hits);
+void kin_hits_free(kin_hits *hits);
+
+/* A group at this key from the query; passed over when that is beyond the query's radius. Each pair
+ * is offered once. Thread-safe for different threads. */
+kith_status kin_hits_offer(kin_hits *hits, int32_t thread, uint32_t query, uint32_t first,
+                           double key);
+
+/* After the last offer: degenerate rows join, groups become ids, rows are sorted by (key, id).
+ * *ranges is all zero before; what it got stays its own when this fails. */
+kith_status kin_hits_finish(kin_hits *hits, kith_ranges *ranges);
 
 /* Each point against all others. */
 kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
@@ -131,5 +224,99 @@ typedef struct kin_remove_job {
 } kin_remove_job;
 
 kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job);
+
+/* ---- How far sets are apart ------------------------------------------------------------------ */
+
+/* How far rows of two sets are apart at least: exact merges, and exact graphs from shards, leave
+ * out what cannot meet.
+ *
+ * The rows of a set are cut into runs, in the order of the file. A run has a few balls that hold
+ * its rows, since it may be where one cluster ends and the next one begins; and a reach: no row of
+ * it has its k-th neighbour so far farther off. Two runs can meet where of a ball of each
+ *
+ *     |center - center'| - radius - radius'  <=  the larger one of both reaches
+ *
+ * and the runs that can take part in a meeting: one by one where rows may be copied, else all from
+ * the first to the last. Where there is none, two sets need not meet. A file that is in the order
+ * of its clusters, or of space, as catalogues are, has few pairs that do.
+ *
+ * Why it is right. Distances are those of rows as their metric transforms them (exact_bound.h), in
+ * double; each of these is off by 2^-32 of itself at most, which KIN_BOUND_WIDEN covers, and where
+ * squares underflow by 2^-500. Beyond the reach of both ends a pair's key is above the k-th of
+ * either, so it is in no list, whatever its ids. A degenerate row stands at the origin, which is
+ * nearer to others than the distance that it is given. Metrics without a triangle inequality have
+ * no bounds, and all rows meet. */
+
+/* Balls of a run. */
+enum { KIN_BOUNDS_BALLS = 4, KIN_BOUNDS_SIDES = 2 };
+
+/* What sets have in common. */
+typedef struct kin_bounds_sets {
+    kin_distance distance; /* of rows as they are given */
+    int64_t rows;          /* of the largest set */
+    int32_t count;         /* below 2: nothing meets */
+} kin_bounds_sets;
+
+/* Rows of a set, with all that is known of them. */
+typedef struct kin_bounds_part {
+    int32_t set;
+    kith_matrix rows;
+    kin_within known;
+} kin_bounds_part;
+
+/* Rows of a set that can meet. */
+typedef struct kin_bounds_range {
+    int64_t first;
+    int64_t rows;
+} kin_bounds_range;
+
+typedef struct kin_bounds_rows {
+    uint32_t *rows;
+    int64_t count;
+} kin_bounds_rows;
+
+typedef struct kin_bounds {
+    bool usable;           /* the metric has a triangle inequality, and there are sets to meet */
+    int64_t run;           /* rows of a run; the last one of a set may have fewer */
+    int64_t runs;          /* that a set has room for */
+    int64_t wide;          /* doubles of a center */
+    kin_distance given;    /* of rows as they are given */
+    kin_distance distance; /* of centers and transformed rows */
+    double key_scale;
+    void *block;
+    double *centers;     /* sets x runs x balls x wide */
+    double *radii;       /* sets x runs x balls; -INFINITY: no such ball */
+    double *reaches;     /* sets x runs */
+    unsigned char *made; /* by set: it has centers; and reaches, as they were when it was here */
+    double *keys;        /* threads x runs x balls */
+    double *values;      /* threads x wide */
+    uint8_t *balls;      /* threads x run: whose ball a row of the run is in */
+    atomic_uchar *meets; /* of two sets, one behind the other, x runs: can meet one of the other */
+} kin_bounds;
+
+uint64_t kin_bounds_bytes(const kith_ctx *ctx, const kin_bounds_sets *sets);
+/* To be freed also where it fails. */
+kith_status kin_bounds_make(kith_ctx *ctx, const kin_bounds_sets *sets, kin_bounds *bounds);
+void kin_bounds_free(kith_ctx *ctx, kin_bounds *bounds);
+
+/* Balls of a set whose rows are in memory, once; and its reaches as they are known now. */
+kith_status kin_bounds_measure(kith_ctx *ctx, kin_bounds *bounds, const kin_bounds_part *part);
+/* Which rows of two sets can meet; none of either, or some of both. */
+kith_status kin_bounds_narrow(kith_ctx *ctx, kin_bounds *bounds,
+                              const kin_bounds_part parts[KIN_BOUNDS_SIDES],
+                              kin_bounds_range near[KIN_BOUNDS_SIDES]);
+/* Before a set is measured: whether it is likely to pay. A few runs of both, spread over them, say
+ * so where less than half of their pairs of rows can meet. */
+kith_status kin_bounds_try(kith_ctx *ctx, kin_bounds *bounds,
+                           const kin_bounds_part parts[KIN_BOUNDS_SIDES], bool *yes);
+/* As kin_bounds_narrow, each run by itself: rows of each set, rising, to be freed by the caller. */
+kith_status kin_bounds_pick(kith_ctx *ctx, kin_bounds *bounds,
+                            const kin_bounds_part parts[KIN_BOUNDS_SIDES],
+                            kin_bounds_rows picked[KIN_BOUNDS_SIDES]);
+/* Whether it is known that two sets of so many rows need not meet, wherever their rows are: a reach
+ * that was true once stays true, whatever becomes of lists. */
+kith_status kin_bounds_apart(kith_ctx *ctx, const kin_bounds *bounds,
+                             const int32_t sets[KIN_BOUNDS_SIDES],
+                             const int64_t rows[KIN_BOUNDS_SIDES], bool *yes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sets and candidate lists in device memory: their making, their parts, and one GPU's share of a
- * screen that a team does (gpu/gpu_team.h): what it has for the rows of the others, and what it
+ * screen that a team does (gpu/gpu.h): what it has for the rows of the others, and what it
  * gets for its own.
  *
  *   rows    each part owns a range of positions, firsts[part] .. firsts[part + 1] - 1
@@ -12,7 +12,7 @@
 #define KIN_FUSED_LISTS_H
 
 #include "fused/fused_kernels.h"
-#include "gpu/gpu_team.h"
+#include "gpu/gpu.h"
 
 /* What the launches of a device share. */
 typedef struct kin_fused_device {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. The device finds pairs, the host makes the table of them, with the CPU engine's own code
- * (exact/exact_hits.h): equal and degenerate rows, own ids, the comparison with the radius, order.
+ * (exact/exact_search.h): equal and degenerate rows, own ids, the comparison with the radius,
+ * order.
  *
  *      a graph that fits     the points' own set, in its order and with its balls; equal rows once
  *      everything else       stripes of queries against the corpus, or against chunks of it

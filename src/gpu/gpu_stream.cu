@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Devices, streams, memory and copies: the CUDA runtime behind the table of gpu_module.h. No
  * kernels, no policy. */
-#include "gpu/gpu_ops.cuh"
 #include "gpu/gpu_stream.cuh"
 
 #include <stdlib.h>

@@ -95,4 +95,8 @@ static __device__ __forceinline__ void kin_gpu_await(void)
 }
 #endif
 
+/* ---- The table of operations ----------------------------------------------------------------- */
+
+extern "C" const kin_gpu_ops kin_gpu_cuda_ops; /* gpu_stream.cu */
+
 #endif

@@ -6,7 +6,7 @@
  *
  * A meeting costs some ten microseconds; who copies from whom is turned by one a step, so that no
  * GPU is asked by all at a time. */
-#include "gpu/gpu_team.h"
+#include "gpu/gpu.h"
 
 #include "host/host_cpu.h"
 #include "host/host_threads.h"

@@ -13,7 +13,7 @@
 #ifndef KIN_GRAPH_H
 #define KIN_GRAPH_H
 
-#include "exact/exact_hits.h"
+#include "exact/exact_search.h"
 #include "recall/recall.h"
 
 typedef enum kin_graph_start {
@@ -79,6 +79,12 @@ typedef struct kin_graph_request {
     int32_t lengthenings; /* on a GPU: times that lists become twice as long, once rounds change
                              little or a judge says STUCK, before the descent ends without ENOUGH */
 } kin_graph_request;
+
+/* Whether a row's own id is none of its neighbours. */
+static inline bool kin_graph_leaves_own_out(const kin_graph_request *request)
+{
+    return (request->flags & KITH_INCLUDE_SELF) == 0;
+}
 
 typedef struct kin_graph_outcome {
     int32_t rounds; /* run, the start not counted */

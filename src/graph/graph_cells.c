@@ -35,7 +35,6 @@ typedef struct finding {
     uint32_t *who;
     worker *workers;
     int32_t threads;
-    void *block;
 } finding;
 
 static void name_finding(kin_layout *layout, void *job)
@@ -318,37 +317,22 @@ int64_t kin_graph_cells_wished(int64_t points)
     return kin_max_i64(1, kin_min_i64(llround(CELLS * sqrt((double)points)), MOST_CELLS));
 }
 
-kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
+kith_status kin_graph_cells_make(kin_hold *hold, const kin_graph_points *points, int64_t count,
                                  int32_t each, int32_t moves, kin_graph_cells *cells)
 {
+    kith_ctx *ctx = hold->ctx;
     kin_graph_centres centres;
-    KIN_TRY(kin_graph_centres_make(ctx, points, count, &centres));
+    KIN_HOLD(own, ctx);
+    KIN_TRY(kin_graph_centres_make(&own, &own, points, count, &centres));
     finding f = {.points = points,
                  .centres = &centres,
                  .hits = kin_graph_words_get(ctx->isa)->hits,
                  .threads = ctx->threads};
     *cells = (kin_graph_cells){.count = count, .each = each};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_finding, &f, "near cells", &f.block), done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &cells->near, kin_size_mul((uint64_t)points->count, (uint64_t)each),
-                           sizeof *cells->near, "near cells"),
-                 done);
+    KIN_TRY(kin_hold_layout(&own, name_finding, &f, "near cells"));
+    KIN_NEW(hold, cells->near, kin_size_mul((uint64_t)points->count, (uint64_t)each), "near cells");
     f.near = cells->near;
-    status = place(ctx, &f, &centres, cells, moves);
-done:
-    kin_free(ctx, f.block);
-    kin_graph_centres_free(ctx, &centres);
-    if (status != KITH_OK) {
-        kin_graph_cells_free(ctx, cells);
-    }
-    return status;
-}
-
-void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells)
-{
-    kin_free(ctx, cells->near);
-    *cells = (kin_graph_cells){0};
+    return place(ctx, &f, &centres, cells, moves);
 }
 
 void kin_graph_cells_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,

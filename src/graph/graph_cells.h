@@ -23,9 +23,8 @@ int64_t kin_graph_cells_wished(int64_t points);
 
 /* each: at most KIN_GRAPH_MOST_NEAR and count. moves: of the centres. The same cells with any
  * number of threads; of integer types on any machine. */
-kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
+kith_status kin_graph_cells_make(kin_hold *hold, const kin_graph_points *points, int64_t count,
                                  int32_t each, int32_t moves, kin_graph_cells *cells);
-void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells);
 /* What stays, and at its peak what it takes beside while it is made; near: cells of a point. */
 void kin_graph_cells_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,
                           int32_t threads);
@@ -72,13 +71,12 @@ typedef struct kin_graph_centres {
     float *slopes;
     int64_t points;
     bool raised; /* points have heights */
-    void *block; /* of all but values */
 } kin_graph_centres;
 
-/* No centre has a place yet. */
-kith_status kin_graph_centres_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
+/* No centre has a place yet. passing: what values live as long as. */
+kith_status kin_graph_centres_make(kin_hold *hold, kin_hold *passing,
+                                   const kin_graph_points *points, int64_t count,
                                    kin_graph_centres *centres);
-void kin_graph_centres_free(kith_ctx *ctx, kin_graph_centres *centres);
 /* As they will be, without arrays, and what they hold and take beside while they are made. */
 kin_graph_centres kin_graph_centres_shape(const kin_frame *frame, int64_t points, int64_t count);
 void kin_graph_centres_plan(kin_layout *plan, kin_graph_centres *centres, int32_t threads);

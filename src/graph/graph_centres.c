@@ -306,37 +306,21 @@ kin_graph_centres kin_graph_centres_shape(const kin_frame *frame, int64_t points
         .raised = kin_metric_get_traits(frame->distance.metric)->screen == KIN_SCREEN_PRODUCT};
 }
 
-kith_status kin_graph_centres_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
+kith_status kin_graph_centres_make(kin_hold *hold, kin_hold *passing,
+                                   const kin_graph_points *points, int64_t count,
                                    kin_graph_centres *centres)
 {
     const kin_frame *frame = &points->prepared->frame;
     const bool is_float = kin_tile_is_float(points->kernel->type);
     *centres = kin_graph_centres_shape(frame, points->count, count);
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_layout_make(ctx, name_centres, centres, "centres", &centres->block));
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &centres->values, (uint64_t)count,
-                                (uint64_t)centres->width * sizeof *centres->values, "centres"),
-                 done);
+    const uint64_t values = kin_size_mul((uint64_t)count, (uint64_t)centres->width);
+    KIN_TRY(kin_hold_layout(hold, name_centres, centres, "centres"));
+    KIN_NEW_ZERO(passing, centres->values, values, "centres");
     for (int64_t c = count; c < centres->padded; c++) {
         centres->terms[c] =
             is_float ? (kin_word){.f = KIN_LIMIT_ALL_F} : (kin_word){.i = KIN_LIMIT_ALL};
     }
-    if (centres->raised) {
-        status = raise_points(ctx, points, centres);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_graph_centres_free(ctx, centres);
-    }
-    return status;
-}
-
-void kin_graph_centres_free(kith_ctx *ctx, kin_graph_centres *centres)
-{
-    kin_free(ctx, centres->values);
-    kin_free(ctx, centres->block);
-    *centres = (kin_graph_centres){0};
+    return centres->raised ? raise_points(hold->ctx, points, centres) : KITH_OK;
 }
 
 void kin_graph_centres_plan(kin_layout *plan, kin_graph_centres *centres, int32_t threads)

@@ -5,6 +5,7 @@
  * keys, equal rows are expanded as at the end, and the caller counts.
  */
 #include "graph/graph_run_gpu.h"
+#include "graph/graph_start.h"
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
@@ -93,7 +94,7 @@ kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t 
 /* ---- Truth ----------------------------------------------------------------------------------- */
 
 /* The control rows side by side in device memory. */
-static kith_status gather_rows(const kin_graph_gpu_run *run, kin_hold *hold, kith_matrix *rows)
+static kith_status gather_controls(const kin_graph_gpu_run *run, kin_hold *hold, kith_matrix *rows)
 {
     const kin_recall_control *control = run->request->control;
     const kin_fused_rows *all = &run->corpus->prepared.rows;
@@ -128,8 +129,8 @@ static kith_status search_truth(const kin_graph_gpu_run *run, const kith_neighbo
     kith_matrix rows;
     uint32_t *own = NULL;
     KIN_HOLD(hold, ctx);
-    KIN_TRY(gather_rows(run, &hold, &rows));
-    if (kin_graph_gpu_leaves_own_out(run->request)) {
+    KIN_TRY(gather_controls(run, &hold, &rows));
+    if (kin_graph_leaves_own_out(run->request)) {
         KIN_GPU_NEW(&hold, gpu, own, (uint64_t)control->count, "own ids");
         KIN_TRY(kin_gpu_upload(ctx, gpu, own, control->ids, bytes));
         request.exclude = own;
@@ -242,9 +243,9 @@ static kith_status make_room(kin_graph_gpu_run *run)
     const int64_t length = kin_graph_gpu_longest(run->graph.length, run->request->lengthenings);
     const char *what = "lists of control rows";
     w->keying = (kin_graph_gpu_keying){.rows = control->count, .length = length, .what = what};
-    w->wanted = kin_max_i64(control->at, run->request->k);
+    const int64_t wanted = kin_max_i64(control->at, run->request->k);
     KIN_TRY(kin_answer_make(ctx, run->groups, run->request->distance.metric,
-                            kin_min_i64(w->wanted + 1, run->rows), &w->answer));
+                            kin_min_i64(wanted + 1, run->rows), &w->answer));
     w->hold.ctx = ctx;
     KIN_NEW(&w->hold, w->which, n, what);
     KIN_NEW(&w->hold, w->firsts, n, what);
@@ -278,35 +279,6 @@ kith_status kin_graph_gpu_watch_place(kin_graph_gpu_run *run)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* The answer's list without the row's own id: the first `at` keys, and the sum of the first k
- * distances. */
-static double take_found(const kin_graph_gpu_run *run, int64_t which)
-{
-    const kin_recall_control *control = run->request->control;
-    const kin_answer *answer = &run->watch.answer;
-    const bool leaves = kin_graph_gpu_leaves_own_out(run->request);
-    double *found = control->found + which * control->at;
-    double sum = 0.0;
-    int64_t taken = 0;
-    for (int64_t i = 0; i < control->at; i++) {
-        found[i] = INFINITY;
-    }
-    for (int64_t i = 0; i < answer->count && taken < run->watch.wanted; i++) {
-        if (leaves && answer->list[i].id == control->ids[which]) {
-            continue;
-        }
-        const double key = answer->list[i].key;
-        if (taken < control->at) {
-            found[taken] = key;
-        }
-        if (taken < run->request->k) {
-            sum += kin_metric_distance(run->request->distance.metric, key);
-        }
-        taken += 1;
-    }
-    return sum;
-}
-
 /* The list of the i-th control that has a position. */
 static double look_at(kin_graph_gpu_run *run, int64_t i)
 {
@@ -322,7 +294,7 @@ static double look_at(kin_graph_gpu_run *run, int64_t i)
     w->list[count++] = (kin_pair){w->own[i], w->firsts[i], 1};
     kin_select_sort_pairs(w->list, count);
     kin_answer_expand(&w->answer, w->list, count);
-    return take_found(run, w->which[i]);
+    return kin_graph_control_take(run->request, &w->answer, w->which[i]);
 }
 
 /* Keys and entries of the controls' lists, to the host. */
@@ -354,7 +326,7 @@ static kith_status look(kin_graph_gpu_run *run, double *sum)
     kin_answer_degenerate(&w->answer);
     for (int64_t i = 0; i < control->count; i++) {
         if (w->count < control->count && is_degenerate(run->groups, control->ids[i])) {
-            *sum += take_found(run, i);
+            *sum += kin_graph_control_take(run->request, &w->answer, i);
         }
     }
     for (int64_t i = 0; i < w->count; i++) {

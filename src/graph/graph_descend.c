@@ -15,7 +15,6 @@
 #include "graph/graph.h"
 
 #include "base/base_size.h"
-#include "exact/exact_search.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
 
@@ -112,10 +111,8 @@ static kith_status prepare_order(descending *d)
 
 static void note_preparation(descending *d)
 {
-    kith_report *report = &d->ctx->report;
-    report->seconds_check += d->prepared.seconds_check;
-    report->seconds_prepare += d->prepared.seconds_prepare;
-    report->distinct_rows = d->prepared.groups.count;
+    kin_prepared_tell(d->ctx, &d->prepared);
+    d->ctx->report.distinct_rows = d->prepared.groups.count;
 }
 
 /* ---- Judge ---------------------------------------------------------------------------------- */
@@ -163,20 +160,25 @@ static kith_status judge(descending *d, const kin_graph_lists *lists, bool *enou
 
 /* ---- Few points ------------------------------------------------------------------------------ */
 
+/* keys: that were computed. */
+static kith_status write_lists(const descending *d, const kin_graph_points *points,
+                               const kin_graph_lists *lists, double *keys)
+{
+    kin_graph_finish finish;
+    const bool leaves_out = kin_graph_leaves_own_out(&d->request);
+    KIN_HOLD(hold, d->ctx);
+    KIN_TRY(kin_graph_finish_make(&hold, &d->prepared, points, lists, d->request.k + leaves_out,
+                                  &finish));
+    return kin_graph_finish_write(&finish, d->request.flags, d->out, keys);
+}
+
 /* The exact engine groups equal rows only where it screens. */
 static kith_status solve_by_keys(descending *d)
 {
-    kin_graph_finish finish;
-    double keys = 0.0;
-    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
-    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, NULL, NULL, d->request.k + leaves_out,
-                                  &finish));
-    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, &keys);
-    kin_graph_finish_free(&finish);
-    d->outcome->evaluations = keys;
+    KIN_TRY(write_lists(d, NULL, NULL, &d->outcome->evaluations));
     d->ctx->report.exact = KITH_CERTIFIED;
     kin_exact_report(d->ctx, &d->prepared);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status solve_exactly(descending *d, const kith_matrix *points)
@@ -270,18 +272,18 @@ static kith_status start_across(descending *d)
     const kin_graph_lists *lists = &d->rounds.lists;
     kin_graph_started started = {0};
     uint8_t *sides = NULL;
-    KIN_TRY(kin_alloc(d->ctx, &sides, (uint64_t)lists->points, sizeof *sides, "sides"));
+    KIN_HOLD(hold, d->ctx);
+    KIN_NEW(&hold, sides, (uint64_t)lists->points, "sides");
     kin_graph_sides(&d->prepared, d->request.split, sides);
     const kin_graph_starting start = starting_of(d, sides);
-    const kith_status status = kin_graph_start_across(d->ctx, &start, &started);
-    kin_free(d->ctx, sides);
+    KIN_TRY(kin_graph_start_across(d->ctx, &start, &started));
     measure_lists(lists);
     d->start_evaluations = started.evaluations;
     /* Lists of both graphs know their own sides already: what near cells add is as good as a start
      * that settled. */
     d->joins = !started.closed;
     d->settled = d->joins;
-    return status;
+    return KITH_OK;
 }
 
 /* Two graphs as the paper joins them: what is cut off comes back in finish_rounds. */
@@ -303,16 +305,14 @@ static kith_status start_related(descending *d)
     const kith_report before = d->ctx->report;
     kin_graph_outcome outcome = {0};
     kin_graph_relative near = kin_graph_relative_of(&d->request, d->points.count);
-    kith_status status = kin_graph_relative_make(d->ctx, &d->points, &near);
-    if (status == KITH_OK) {
-        const kith_neighbors out = {.rows = near.rows.rows, .k = near.request.k, .ids = near.ids};
-        status = kin_graph_descend(d->ctx, &near.rows, &near.request, &out, &outcome);
-        d->ctx->report = before;
-        d->start_evaluations += outcome.evaluations;
-    }
-    KIN_THEN(status, kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k));
-    kin_graph_relative_free(d->ctx, &near);
-    return status;
+    KIN_HOLD(hold, d->ctx);
+    KIN_TRY(kin_graph_relative_make(&hold, &d->points, &near));
+    const kith_neighbors out = {.rows = near.rows.rows, .k = near.request.k, .ids = near.ids};
+    const kith_status status = kin_graph_descend(d->ctx, &near.rows, &near.request, &out, &outcome);
+    d->ctx->report = before;
+    d->start_evaluations += outcome.evaluations;
+    return status == KITH_OK ? kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k)
+                             : status;
 }
 
 static kith_status start(descending *d)
@@ -424,20 +424,15 @@ static kith_status descend(descending *d)
 static kith_status write_answers(descending *d)
 {
     const int64_t start_ns = kin_clock_ns();
-    const bool leaves_out = (d->request.flags & KITH_INCLUDE_SELF) == 0;
-    kin_graph_finish finish;
     double keys = 0.0;
-    KIN_TRY(kin_graph_finish_make(d->ctx, &d->prepared, &d->points, &d->rounds.lists,
-                                  d->request.k + leaves_out, &finish));
-    const kith_status status = kin_graph_finish_write(&finish, d->request.flags, d->out, &keys);
-    kin_graph_finish_free(&finish);
+    KIN_TRY(write_lists(d, &d->points, &d->rounds.lists, &keys));
     d->ctx->report.candidates = keys / (double)d->prepared.rows.matrix.rows;
     d->ctx->report.seconds_rescore += kin_clock_since(start_ns);
     kin_exact_report(d->ctx, &d->prepared);
     if (d->points.kernel == NULL) {
         (void)snprintf(d->ctx->report.screen, sizeof d->ctx->report.screen, "direct");
     }
-    return status;
+    return KITH_OK;
 }
 
 static kith_status approximate(descending *d)

@@ -72,18 +72,18 @@ static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
 /* ---- One try --------------------------------------------------------------------------------- */
 
 /* Rows as they are given are positions. */
-static kith_status number_rows(kin_graph_gpu_run *run)
+static kith_status number_rows(kin_graph_gpu_run *run, uint32_t **ids)
 {
     const kin_fused_device *on = &run->on;
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &run->own_ids, (uint64_t)run->count,
-                          sizeof *run->own_ids, "the order of the points"));
-    const kin_fused_sort job = {.points = run->count, .cell_count = 1, .order = run->own_ids};
+    KIN_GPU_NEW(run->hold, on->gpu, *ids, (uint64_t)run->count, "the order of the points");
+    const kin_fused_sort job = {.points = run->count, .cell_count = 1, .order = *ids};
     return kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "numbering rows");
 }
 
 static kith_status take_points(kin_graph_gpu_run *run)
 {
     const kin_fused_prepared *prepared = &run->corpus->prepared;
+    uint32_t *ids = NULL;
     run->groups = &prepared->groups;
     run->count = prepared->groups.count;
     run->points = (kin_graph_gpu_points){.set = prepared->set, .rows = prepared->rows};
@@ -92,12 +92,12 @@ static kith_status take_points(kin_graph_gpu_run *run)
     if (run->screened || run->count == 0) {
         return KITH_OK;
     }
-    KIN_TRY(number_rows(run));
+    KIN_TRY(number_rows(run, &ids));
     run->points.set =
         (kin_fused_set){.frame = {.bound = KIN_BOUND_DISTANCE, .cols = prepared->rows.cols},
                         .points = run->count,
                         .padded = kin_round_up(run->count, KIN_FUSED_BLOCK),
-                        .ids = run->own_ids};
+                        .ids = ids};
     return KITH_OK;
 }
 
@@ -203,10 +203,8 @@ static kith_status descend(kin_graph_gpu_run *run, kin_graph_outcome *outcome)
 static void free_run(kin_graph_gpu_run *run)
 {
     kin_graph_gpu_watch_free(run);
-    kin_graph_gpu_share_free(run);
     kin_gpu_free(run->on.gpu, run->aside);
     kin_gpu_free(run->on.gpu, run->graph.words);
-    kin_gpu_free(run->on.gpu, run->own_ids);
     kin_fused_corpus_free(run->on.ctx, run->corpus);
 }
 
@@ -279,10 +277,9 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
     KIN_FAIL_IF(request->k > KIN_GRAPH_GPU_MOST_K, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
                 "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
                 (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
-    KIN_FAIL_IF(points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+    KIN_PASS_IF(points->rows < KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
                 "%lld points are more than descent takes (at most %lld)", (long long)points->rows,
                 (long long)KIN_GRAPH_MOST_POINTS - 1);
-    return KITH_OK;
 }
 
 /* ---- By several GPUs ------------------------------------------------------------------------- */
@@ -299,7 +296,9 @@ typedef struct descent {
 static kith_status attempt_on(kith_ctx *ctx, kin_gpu *gpu, const descent *d,
                               kin_graph_outcome *outcome, bool *few)
 {
+    KIN_HOLD(hold, ctx);
     kin_graph_gpu_run run = {.on = kin_fused_device_of(ctx, gpu),
+                             .hold = &hold,
                              .kernels = gpu->module->graph,
                              .request = d->request,
                              .out = d->out,

@@ -313,25 +313,18 @@ kin_graph_relative kin_graph_relative_of(const kin_graph_request *request, int64
                  .stride_bytes = cols * (int64_t)sizeof(float)}};
 }
 
-kith_status kin_graph_relative_make(kith_ctx *ctx, const kin_graph_points *points,
+kith_status kin_graph_relative_make(kin_hold *hold, const kin_graph_points *points,
                                     kin_graph_relative *near)
 {
+    float *values = NULL;
     const int32_t cols = near->rows.cols;
     const uint64_t count = (uint64_t)near->rows.rows;
-    KIN_TRY(kin_alloc(ctx, &near->values, kin_size_mul(count, (uint64_t)cols), sizeof *near->values,
-                      "rows of a relative"));
-    KIN_TRY(kin_alloc(ctx, &near->ids, kin_size_mul(count, (uint64_t)near->request.k),
-                      sizeof *near->ids, "neighbours"));
-    near->rows.data = near->values;
+    KIN_NEW(hold, values, kin_size_mul(count, (uint64_t)cols), "rows of a relative");
+    KIN_NEW(hold, near->ids, kin_size_mul(count, (uint64_t)near->request.k), "neighbours");
+    near->rows.data = values;
     relating r = {.points = points,
                   .cols = cols,
                   .wide = kin_round_up(cols, KIN_METRIC_LANES),
-                  .rows = near->values};
-    return relate_all(ctx, &r);
-}
-
-void kin_graph_relative_free(kith_ctx *ctx, kin_graph_relative *near)
-{
-    kin_free(ctx, near->ids);
-    kin_free(ctx, near->values);
+                  .rows = values};
+    return relate_all(hold->ctx, &r);
 }

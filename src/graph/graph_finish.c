@@ -2,7 +2,6 @@
 #include "graph/graph_start.h"
 
 #include "base/base_size.h"
-#include "exact/exact_search.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 64, KEYS_AT_A_TIME = 256 };
@@ -43,25 +42,18 @@ static void name_finishers(kin_layout *layout, void *job)
     }
 }
 
-kith_status kin_graph_finish_make(kith_ctx *ctx, const kin_prepared *prepared,
+kith_status kin_graph_finish_make(kin_hold *hold, const kin_prepared *prepared,
                                   const kin_graph_points *points, const kin_graph_lists *lists,
                                   int64_t wanted, kin_graph_finish *finish)
 {
-    *finish = (kin_graph_finish){.ctx = ctx,
+    *finish = (kin_graph_finish){.ctx = hold->ctx,
                                  .prepared = prepared,
                                  .points = points,
                                  .lists = lists,
                                  .wanted = kin_min_i64(wanted, prepared->groups.rows),
                                  .capacity = capacity_of(lists != NULL ? lists->length : 0),
-                                 .threads = ctx->threads};
-    return kin_layout_make(ctx, name_finishers, finish, "the end of a descent", &finish->block);
-}
-
-void kin_graph_finish_free(kin_graph_finish *finish)
-{
-    kin_free(finish->ctx, finish->block);
-    finish->finishers = NULL;
-    finish->block = NULL;
+                                 .threads = hold->ctx->threads};
+    return kin_hold_layout(hold, name_finishers, finish, "the end of a descent");
 }
 
 void kin_graph_finish_plan(kin_layout *plan, const kin_graph_points *points, int32_t length,
@@ -274,19 +266,12 @@ kith_status kin_graph_finish_write(kin_graph_finish *finish, uint32_t flags,
 
 enum { POINTS_A_TASK = 8 };
 
-static bool leaves_out(const kin_graph_request *request)
-{
-    return (request->flags & KITH_INCLUDE_SELF) == 0;
-}
-
 /* ---- What lists have ------------------------------------------------------------------------ */
 
 typedef struct looking {
     kin_graph_finish finish;
     kin_graph_look at;
-    double *kth;   /* the one that is filled: kth, */
-    double *found; /* or found and, of each control point, */
-    double *sums;  /* the distances of its first k */
+    double *sums; /* of each control point the distances of its first k */
 } looking;
 
 /* The ids of a control point in order, into the thread's answer. */
@@ -301,29 +286,31 @@ static kith_status list_of(looking *l, uint32_t row, int32_t thread)
                                    : finish_scan(&l->finish, position, thread);
 }
 
-static void read_list(const looking *l, const kin_answer *answer, int64_t control)
+double kin_graph_control_take(const kin_graph_request *request, const kin_answer *answer,
+                              int64_t which)
 {
-    const kin_graph_request *request = l->at.request;
-    const int64_t at = request->control->at;
-    const uint32_t row = request->control->ids[control];
-    const uint32_t left_out = leaves_out(request) ? row : KITH_ID_NONE;
-    int64_t rank = 0;
+    const kin_recall_control *control = request->control;
+    const bool leaves_out = kin_graph_leaves_own_out(request);
+    double *found = control->found + which * control->at;
+    double sum = 0.0;
+    int64_t taken = 0;
+    for (int64_t i = 0; i < control->at; i++) {
+        found[i] = INFINITY;
+    }
     for (int64_t i = 0; i < answer->count; i++) {
         const double key = answer->list[i].key;
-        if (answer->list[i].id == left_out) {
+        if (leaves_out && answer->list[i].id == control->ids[which]) {
             continue;
         }
-        if (l->found != NULL && rank < at) {
-            l->found[control * at + rank] = key;
+        if (taken < control->at) {
+            found[taken] = key;
         }
-        if (l->sums != NULL && rank < request->k) {
-            l->sums[control] += kin_metric_distance(request->distance.metric, key);
+        if (taken < request->k) {
+            sum += kin_metric_distance(request->distance.metric, key);
         }
-        rank += 1;
-        if (l->kth != NULL && rank == at) {
-            l->kth[control] = key;
-        }
+        taken += 1;
     }
+    return sum;
 }
 
 static kith_status look_at_some(void *arg, int64_t i, int32_t thread)
@@ -331,40 +318,27 @@ static kith_status look_at_some(void *arg, int64_t i, int32_t thread)
     looking *l = arg;
     const kin_recall_control *control = l->at.request->control;
     KIN_TRY(list_of(l, control->ids[i], thread));
-    read_list(l, &l->finish.finishers[thread].answer, i);
+    l->sums[i] = kin_graph_control_take(l->at.request, &l->finish.finishers[thread].answer, i);
     return KITH_OK;
-}
-
-static kith_status look_at_all(kith_ctx *ctx, looking *l)
-{
-    const kin_graph_look *at = &l->at;
-    const int64_t most = kin_max_i64(at->request->k, at->request->control->at);
-    kith_status status = kin_graph_finish_make(ctx, at->prepared, at->points, at->lists,
-                                               most + leaves_out(at->request), &l->finish);
-    if (status == KITH_OK) {
-        status = kin_parallel_rows(ctx, "control", at->request->control->count, POINTS_A_TASK,
-                                   look_at_some, l);
-        kin_graph_finish_free(&l->finish);
-    }
-    return status;
 }
 
 kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, double *phi)
 {
-    const kin_recall_control *control = look->request->control;
-    looking l = {.at = *look, .found = control->found};
+    const kin_graph_request *request = look->request;
+    const kin_recall_control *control = request->control;
+    const int64_t most = kin_max_i64(request->k, control->at);
+    looking l = {.at = *look};
     *phi = 0.0;
     KIN_HOLD(hold, ctx);
     KIN_NEW_ZERO(&hold, l.sums, (uint64_t)control->count, "sums of distances");
-    for (int64_t i = 0; i < control->count * control->at; i++) {
-        l.found[i] = INFINITY;
-    }
-    const kith_status status = look_at_all(ctx, &l);
+    KIN_TRY(kin_graph_finish_make(&hold, look->prepared, look->points, look->lists,
+                                  most + kin_graph_leaves_own_out(request), &l.finish));
+    KIN_TRY(kin_parallel_rows(ctx, "control", control->count, POINTS_A_TASK, look_at_some, &l));
     for (int64_t i = 0; i < control->count; i++) {
         *phi += l.sums[i];
     }
     *phi *= (double)look->prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- The truth ------------------------------------------------------------------------------ */
@@ -372,16 +346,15 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, do
 static kith_status scan(kith_ctx *ctx, const kin_prepared *prepared,
                         const kin_graph_request *request, const uint32_t *owner)
 {
-    looking l = {.at = {.prepared = prepared, .request = request, .owner = owner},
-                 .kth = request->control->kth};
-    return look_at_all(ctx, &l);
+    const kin_recall_control *control = request->control;
+    const kin_graph_look all = {.prepared = prepared, .request = request, .owner = owner};
+    double phi = 0.0;
+    KIN_TRY(kin_graph_control_look(ctx, &all, &phi));
+    for (int64_t i = 0; i < control->count; i++) {
+        control->kth[i] = control->found[(i + 1) * control->at - 1];
+    }
+    return KITH_OK;
 }
-
-/* The control points as queries. */
-typedef struct asking {
-    unsigned char *rows;
-    uint32_t *ids; /* count x at */
-} asking;
 
 /* The keys of the K-th ids: distances have lost bits that keys have. */
 static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
@@ -401,36 +374,30 @@ static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
 }
 
 static kith_status ask(kith_ctx *ctx, const kin_prepared *prepared,
-                       const kin_graph_request *request, asking *a)
+                       const kin_graph_request *request)
 {
     const kin_recall_control *control = request->control;
-    const kith_matrix queries =
-        kin_recall_gather(&prepared->rows.matrix, control->ids, control->count, a->rows);
+    const uint64_t count = (uint64_t)control->count;
     const kin_request search = {.distance = request->distance,
                                 .k = control->at,
-                                .exclude = leaves_out(request) ? control->ids : NULL};
-    const kith_neighbors out = {.ids = a->ids, .rows = control->count, .k = control->at};
+                                .exclude = kin_graph_leaves_own_out(request) ? control->ids : NULL};
+    kith_neighbors out = {.rows = control->count, .k = control->at};
+    kith_matrix queries;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_recall_copy(&hold, &prepared->rows.matrix, control->ids, control->count,
+                            "control points", &queries));
+    KIN_NEW(&hold, out.ids, kin_size_mul(count, (uint64_t)control->at),
+            "neighbours of control points");
     const kith_report before = ctx->report; /* which is the graph's */
     const kith_status status = kin_exact_search(ctx, prepared, &queries, &search, &out);
     ctx->report = before;
-    return status == KITH_OK ? keys_of_kth(ctx, prepared, control, a->ids) : status;
+    return status == KITH_OK ? keys_of_kth(ctx, prepared, control, out.ids) : status;
 }
 
 kith_status kin_graph_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
                                     const kin_graph_request *request, const uint32_t *owner)
 {
-    const kin_recall_control *control = request->control;
-    if (control->count == 0 || prepared->set.panels == NULL) {
-        return scan(ctx, prepared, request, owner);
-    }
-    const kith_matrix *points = &prepared->rows.matrix;
-    const uint64_t count = (uint64_t)control->count;
-    asking a = {0};
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_alloc(&hold, &a.rows, count,
-                           (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype),
-                           "control points"));
-    KIN_NEW(&hold, a.ids, kin_size_mul(count, (uint64_t)control->at),
-            "neighbours of control points");
-    return ask(ctx, prepared, request, &a);
+    return request->control->count == 0 || prepared->set.panels == NULL
+               ? scan(ctx, prepared, request, owner)
+               : ask(ctx, prepared, request);
 }

@@ -330,7 +330,7 @@ kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run)
         return serve_end(run);
     }
     const kin_graph_request *request = run->request;
-    const bool leaves = kin_graph_gpu_leaves_own_out(request);
+    const bool leaves = kin_graph_leaves_own_out(request);
     ending e = {.run = run,
                 .hold = {.ctx = run->on.ctx},
                 .owns = !leaves || !kin_graph_gpu_is_plain(run->groups)};

@@ -63,33 +63,19 @@ static kith_status place_centres(kith_ctx *ctx, kin_graph_gate *gate)
     return kin_graph_centres_move(ctx, gate->points, starts, members, &gate->centres);
 }
 
-kith_status kin_graph_gate_make(kith_ctx *ctx, const kin_graph_points *points, kin_graph_gate *gate)
+kith_status kin_graph_gate_make(kin_hold *hold, const kin_graph_points *points,
+                                kin_graph_gate *gate)
 {
     const int64_t run = run_of(points->count);
     *gate =
         (kin_graph_gate){.points = points, .run = run, .runs = kin_ceil_div(points->count, run)};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &gate->names, (uint64_t)gate->runs, sizeof *gate->names, "runs"),
-                 done);
+    KIN_HOLD(moving, hold->ctx);
+    KIN_NEW(hold, gate->names, (uint64_t)gate->runs, "runs");
     name_centres(gate);
-    KIN_TRY_GOTO(status, kin_graph_centres_make(ctx, points, gate->runs, &gate->centres), done);
-    status = place_centres(ctx, gate);
-done:
-    /* Centres will not move again. */
-    kin_free(ctx, gate->centres.values);
-    gate->centres.values = NULL;
-    if (status != KITH_OK) {
-        kin_graph_gate_free(ctx, gate);
-    }
-    return status;
-}
-
-void kin_graph_gate_free(kith_ctx *ctx, kin_graph_gate *gate)
-{
-    kin_graph_centres_free(ctx, &gate->centres);
-    kin_free(ctx, gate->names);
-    *gate = (kin_graph_gate){0};
+    KIN_TRY(kin_graph_centres_make(hold, &moving, points, gate->runs, &gate->centres));
+    KIN_TRY(place_centres(hold->ctx, gate));
+    gate->centres.values = NULL; /* they will not move again */
+    return KITH_OK;
 }
 
 /* ---- A guide -------------------------------------------------------------------------------- */

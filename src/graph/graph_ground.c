@@ -201,26 +201,15 @@ static kith_status link_all(kith_ctx *ctx, linking *l)
     return KITH_OK;
 }
 
-static void free_links(kith_ctx *ctx, kin_graph_links *links)
-{
-    kin_free(ctx, links->block);
-    *links = (kin_graph_links){0};
-}
-
-static kith_status make_links(kith_ctx *ctx, const kith_neighbors *graph,
+static kith_status make_links(kin_hold *hold, const kith_neighbors *graph,
                               const kin_graph_points *points, kin_graph_links *links)
 {
     *links = (kin_graph_links){.count = points->count, .most = 2 * graph->k};
     linking l = {.graph = graph, .points = points, .links = links};
-    void *passing = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_links, links, "links", &links->block));
-    kith_status status = kin_layout_make(ctx, name_linking, &l, "places of rows", &passing);
-    KIN_THEN(status, link_all(ctx, &l));
-    kin_free(ctx, passing);
-    if (status != KITH_OK) {
-        free_links(ctx, links);
-    }
-    return status;
+    KIN_HOLD(passing, hold->ctx);
+    KIN_TRY(kin_hold_layout(hold, name_links, links, "links"));
+    KIN_TRY(kin_hold_layout(&passing, name_linking, &l, "places of rows"));
+    return link_all(hold->ctx, &l);
 }
 
 /* Points whose rounding is tried; one of so many may be coarse. */
@@ -235,32 +224,28 @@ uint64_t kin_graph_spare_words(int64_t positions)
     return (uint64_t)kin_ceil_div(positions, 32) + KIN_GRAPH_REMEMBERED;
 }
 
-static void free_spares(kith_ctx *ctx, kin_graph_spares *spares)
+static void give_spares(void *ctx, void *given)
 {
+    kin_graph_spares *spares = given;
     for (int32_t i = 0; i < spares->count; i++) {
         kin_free(ctx, atomic_load(&spares->blocks[i]));
     }
     kin_free(ctx, spares->blocks);
-    *spares = (kin_graph_spares){0};
 }
 
-static kith_status make_spares(kith_ctx *ctx, uint64_t words, kin_graph_spares *spares)
+static kith_status make_spares(kin_hold *hold, uint64_t words, kin_graph_spares *spares)
 {
+    kith_ctx *ctx = hold->ctx;
     *spares = (kin_graph_spares){.words = words};
-    kith_status status =
-        kin_alloc(ctx, &spares->blocks, (uint64_t)ctx->threads, sizeof *spares->blocks, "walks");
-    for (int32_t i = 0; i < ctx->threads && status == KITH_OK; i++) {
+    kin_hold_take(hold, give_spares, ctx, spares);
+    KIN_TRY(
+        kin_alloc(ctx, &spares->blocks, (uint64_t)ctx->threads, sizeof *spares->blocks, "walks"));
+    for (; spares->count < ctx->threads; spares->count++) {
         uint32_t *block = NULL;
-        status = kin_alloc_zero(ctx, &block, words, sizeof *block, "a walk");
-        if (status == KITH_OK) {
-            atomic_init(&spares->blocks[i], block);
-            spares->count += 1;
-        }
+        KIN_TRY(kin_alloc_zero(ctx, &block, words, sizeof *block, "a walk"));
+        atomic_init(&spares->blocks[spares->count], block);
     }
-    if (status != KITH_OK) {
-        free_spares(ctx, spares);
-    }
-    return status;
+    return KITH_OK;
 }
 
 /* ---- The ground ----------------------------------------------------------------------------- */
@@ -309,42 +294,24 @@ static bool has_gate(const kin_graph_points *points)
     return points->kernel != NULL && points->prepared->distance.cols <= KIN_GRAPH_CENTRE_COLS;
 }
 
-kith_status kin_graph_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
+kith_status kin_graph_ground_make(kin_hold *hold, const kin_prepared *prepared,
                                   const kith_neighbors *graph, kin_graph_ground *ground)
 {
-    *ground = (kin_graph_ground){.prepared = prepared};
-    kith_status status = KITH_OK;
+    kith_ctx *ctx = hold->ctx;
     bool fine = true;
+    *ground = (kin_graph_ground){.prepared = prepared};
     KIN_FAIL_IF(prepared->groups.count >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED,
                 kin_at(NULL), "%lld points are more than a walk takes (at most %lld)",
                 (long long)prepared->groups.count, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    KIN_TRY_GOTO(status, try_rounded(ctx, graph, prepared, &fine), done);
-    KIN_TRY_GOTO(status, kin_graph_points_make(ctx, prepared, &ground->points), done);
+    KIN_TRY(try_rounded(ctx, graph, prepared, &fine));
+    KIN_TRY(kin_graph_points_make(ctx, prepared, &ground->points));
+    kin_hold_block(hold, ground->points.rows);
+    kin_hold_block(hold, ground->points.terms);
     if (!fine) {
         ground->points.kernel = NULL; /* keys */
     }
-    KIN_TRY_GOTO(status, make_links(ctx, graph, &ground->points, &ground->links), done);
-    KIN_TRY_GOTO(status,
-                 make_spares(ctx, kin_graph_spare_words(ground->points.count), &ground->spares),
-                 done);
-    if (has_gate(&ground->points)) {
-        ground->has_gate = true;
-        status = kin_graph_gate_make(ctx, &ground->points, &ground->gate);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_graph_ground_free(ctx, ground);
-    }
-    return status;
-}
-
-void kin_graph_ground_free(kith_ctx *ctx, kin_graph_ground *ground)
-{
-    if (ground->has_gate) {
-        kin_graph_gate_free(ctx, &ground->gate);
-    }
-    free_spares(ctx, &ground->spares);
-    free_links(ctx, &ground->links);
-    kin_graph_points_free(ctx, &ground->points);
-    *ground = (kin_graph_ground){0};
+    KIN_TRY(make_links(hold, graph, &ground->points, &ground->links));
+    KIN_TRY(make_spares(hold, kin_graph_spare_words(ground->points.count), &ground->spares));
+    ground->has_gate = has_gate(&ground->points);
+    return ground->has_gate ? kin_graph_gate_make(hold, &ground->points, &ground->gate) : KITH_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/graph_lists.h"
+#include "graph/graph_start.h"
 
 #include "base/base_size.h"
 

@@ -153,10 +153,9 @@ static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 {
     KIN_FAIL_IF(ground->distance.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
                 "a GPU cannot call a function as metric (use the processor)");
-    KIN_FAIL_IF(ground->points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED,
-                kin_at(NULL), "%lld points are more than a walk on a GPU takes (at most %lld)",
+    KIN_PASS_IF(ground->points->rows < KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "%lld points are more than a walk on a GPU takes (at most %lld)",
                 (long long)ground->points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    return KITH_OK;
 }
 
 /* In a narrower scope each time that it ran out of memory. For queries of the rows' own type: what

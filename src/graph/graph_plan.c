@@ -3,7 +3,6 @@
 #include "graph/graph.h"
 
 #include "base/base_size.h"
-#include "exact/exact_corpus.h"
 #include "graph/graph_start.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/graph_lists.h"
+#include "graph/graph_start.h"
 
 #include "base/base_size.h"
 #include "host/host_threads.h"
@@ -228,7 +228,7 @@ kith_status kin_graph_round_run(kin_graph_rounds *rounds, int32_t number, int64_
 /* ---- Rounds of a merge as published ---------------------------------------------------------- */
 
 /* What a merge of two graphs as published (Wang, Zhao, Zeng 2021, section 5.1, algorithm 3) has
- * besides any descent. Contract: graph_lists.h.
+ * besides any descent. Contract: graph_start.h.
  *
  *      list         a b c d e f        of one graph, ascending
  *      cut          a b c . . .        d e f are put aside

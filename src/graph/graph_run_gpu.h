@@ -35,7 +35,6 @@ typedef struct kin_graph_gpu_keying {
 typedef struct kin_graph_gpu_watch {
     kin_hold hold;
     kin_answer answer;
-    int64_t wanted;   /* keys of a control, own id not among them */
     int64_t count;    /* controls that have a position: the others are degenerate rows */
     uint32_t *which;  /* count: index of the control */
     uint32_t *firsts; /* count: the row that stands for it */
@@ -59,6 +58,7 @@ typedef struct kin_graph_gpu_share {
 
 typedef struct kin_graph_gpu_run {
     kin_fused_device on;
+    kin_hold *hold; /* what lives as long as it does */
     const kin_graph_gpu_kernels *kernels;
     kin_fused_corpus *corpus;
     const kin_graph_request *request; /* without zeros */
@@ -68,7 +68,6 @@ typedef struct kin_graph_gpu_run {
     int64_t count; /* positions */
     const kin_groups *groups;
     kin_graph_gpu_points points;
-    uint32_t *own_ids;         /* position -> row where there is no set; ours */
     kin_graph_gpu_lists graph; /* ours */
     uint64_t *aside;           /* ours: farther halves of lists (graph_round_gpu.c); NULL: none */
     int64_t wanted;            /* other positions that a list must have: k, or all there are */
@@ -88,11 +87,6 @@ static inline kith_status kin_graph_gpu_check(const kin_graph_gpu_run *run, int 
 /* A launch of the room's own, by its name. */
 #define KIN_GRAPH_LAUNCH(run, name, job, what) \
     kin_graph_gpu_check((run), (run)->kernels->name((run)->on.stream, (job)), (what))
-
-static inline bool kin_graph_gpu_leaves_own_out(const kin_graph_request *request)
-{
-    return (request->flags & KITH_INCLUDE_SELF) == 0;
-}
 
 /* Every row is a position, and no list has its own row. */
 static inline bool kin_graph_gpu_is_plain(const kin_groups *groups)
@@ -242,7 +236,6 @@ kith_status kin_graph_gpu_ggm_end(kin_graph_gpu_run *run, const kin_graph_outcom
 uint64_t kin_graph_gpu_share_bytes(int64_t points, int32_t parts);
 /* After count and graph are known: whose positions they are. */
 kith_status kin_graph_gpu_share_make(kin_graph_gpu_run *run);
-void kin_graph_gpu_share_free(kin_graph_gpu_run *run);
 /* Slots of so many words a point: the least that any GPU left, where the point is owned. Waits. */
 kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *words,
                                       int64_t a_point);

@@ -36,15 +36,6 @@
 static const uint64_t PIECE_WORDS = 32u << 20;
 enum { GATHERED = 8 };
 
-void kin_graph_gpu_share_free(kin_graph_gpu_run *run)
-{
-    kin_gpu_free(run->on.gpu, run->share.counts);
-    kin_gpu_free(run->on.gpu, run->share.sent);
-    kin_gpu_free(run->on.gpu, run->share.got);
-    kin_gpu_free(run->on.gpu, run->share.lasts);
-    run->share = (kin_graph_gpu_share){0};
-}
-
 static int64_t sent_room(int64_t points, int32_t parts)
 {
     return (points / parts + KIN_FUSED_BLOCK) * KIN_GRAPH_GPU_SLOTS / GATHERED;
@@ -65,25 +56,19 @@ uint64_t kin_graph_gpu_share_bytes(int64_t points, int32_t parts)
 }
 
 /* Room for one in GATHERED of the slots; where there is none they go as a whole. */
-static void make_room(kin_graph_gpu_run *run)
+static kith_status make_room(kin_graph_gpu_run *run)
 {
-    kith_ctx *ctx = run->on.ctx;
-    kin_gpu *gpu = run->on.gpu;
     kin_graph_gpu_share *share = &run->share;
     const uint64_t parts = (uint64_t)share->parts;
     share->room = sent_room(run->count, share->parts);
-    if (kin_gpu_alloc(ctx, gpu, &share->counts, parts, sizeof *share->counts, "counts") !=
-            KITH_OK ||
-        kin_gpu_alloc(ctx, gpu, &share->sent, kin_size_mul((uint64_t)share->room, parts),
-                      sizeof *share->sent, "slots for other GPUs") != KITH_OK) {
-        kin_forgive(ctx);
-        share->room = 0;
-    }
+    KIN_GPU_NEW(run->hold, run->on.gpu, share->counts, parts, "counts");
+    KIN_GPU_NEW(run->hold, run->on.gpu, share->sent, kin_size_mul((uint64_t)share->room, parts),
+                "slots for other GPUs");
+    return KITH_OK;
 }
 
 kith_status kin_graph_gpu_share_make(kin_graph_gpu_run *run)
 {
-    kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
     kin_graph_gpu_share *share = &run->share;
     share->part = kin_gpu_part(gpu);
@@ -95,11 +80,12 @@ kith_status kin_graph_gpu_share_make(kin_graph_gpu_run *run)
     run->graph.first = share->firsts[share->part];
     run->graph.end = share->firsts[share->part + 1];
     share->got_words = got_words(run->count, share->parts);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &share->lasts, (uint64_t)run->count, sizeof *share->lasts,
-                          "ends of lists"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &share->got, share->got_words, sizeof *share->got,
-                          "slots of other GPUs"));
-    make_room(run);
+    KIN_GPU_NEW(run->hold, gpu, share->lasts, (uint64_t)run->count, "ends of lists");
+    KIN_GPU_NEW(run->hold, gpu, share->got, share->got_words, "slots of other GPUs");
+    if (make_room(run) != KITH_OK) {
+        kin_forgive(run->on.ctx);
+        share->room = 0;
+    }
     return KITH_OK;
 }
 

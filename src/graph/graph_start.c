@@ -2,7 +2,6 @@
 #include "graph/graph_start.h"
 
 #include "base/base_size.h"
-#include "exact/exact_search.h"
 #include "graph/graph_cells.h"
 #include "host/host_threads.h"
 
@@ -239,22 +238,21 @@ static int32_t near_of(int64_t points, int64_t cells, double budget)
         kin_max_i64(FIRST_CELLS, (int64_t)(budget / (double)points / size)));
 }
 
-static kith_status make_cell_start(kith_ctx *ctx, const kin_graph_points *points, double budget,
+static kith_status make_cell_start(kin_hold *hold, const kin_graph_points *points, double budget,
                                    bool across, cell_start *s)
 {
     const int64_t wished = kin_graph_cells_wished(points->count);
     const int64_t count = across ? kin_ceil_div(wished, ACROSS) : wished;
     const int64_t each = near_of(points->count, count, budget);
-    KIN_TRY(kin_graph_cells_make(ctx, points, count, (int32_t)each, across ? MOVES_ACROSS : MOVES,
+    KIN_TRY(kin_graph_cells_make(hold, points, count, (int32_t)each, across ? MOVES_ACROSS : MOVES,
                                  &s->cells));
-    KIN_TRY(kin_alloc_zero(ctx, &s->sizes, (uint64_t)count, sizeof *s->sizes, "cells"));
+    KIN_NEW_ZERO(hold, s->sizes, (uint64_t)count, "cells");
     for (int64_t p = 0; p < points->count; p++) {
         s->sizes[s->cells.near[p * each]] += 1;
     }
     s->watch.lists = kin_min_i64(points->count, LISTS_TO_WATCH);
     s->watch.step = points->count / s->watch.lists;
-    KIN_TRY(kin_alloc(ctx, &s->watch.before, (uint64_t)s->watch.lists * (uint64_t)s->watch.watched,
-                      sizeof *s->watch.before, "lists"));
+    KIN_NEW(hold, s->watch.before, (uint64_t)s->watch.lists * (uint64_t)s->watch.watched, "lists");
     memset(s->watch.before, 0xff,
            (size_t)(s->watch.lists * s->watch.watched) * sizeof *s->watch.before);
     return KITH_OK;
@@ -269,8 +267,8 @@ static kith_status start_by_cells(kith_ctx *ctx, const kin_graph_starting *start
     const double budget = 0.5 * start->share * count * count;
     double fresh;
     cell_start s = {.watch = {.watched = (int32_t)kin_min_i64(WATCHED, kept)}};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_cell_start(ctx, points, budget, start->sides != NULL, &s), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(make_cell_start(&hold, points, budget, start->sides != NULL, &s));
     s.probe = (kin_graph_probe){.points = points,
                                 .cells = &s.cells,
                                 .words = start->words,
@@ -280,14 +278,10 @@ static kith_status start_by_cells(kith_ctx *ctx, const kin_graph_starting *start
     if (start->sides != NULL) {
         (void)look(&s.watch, start->words, start->length);
     }
-    KIN_TRY_GOTO(status, visit_cells(ctx, start, &s, budget, &fresh), done);
+    KIN_TRY(visit_cells(ctx, start, &s, budget, &fresh));
     started->evaluations += s.cells.evaluations + s.probe.evaluations;
     started->settled = fresh <= SETTLED;
-done:
-    kin_free(ctx, s.watch.before);
-    kin_free(ctx, s.sizes);
-    kin_graph_cells_free(ctx, &s.cells);
-    return status;
+    return KITH_OK;
 }
 
 /* Whether points have centres: not of direct metrics, and in the range of centres. */

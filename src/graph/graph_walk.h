@@ -23,9 +23,8 @@ typedef struct kin_graph_gate {
     kin_graph_centres centres;
 } kin_graph_gate;
 
-kith_status kin_graph_gate_make(kith_ctx *ctx, const kin_graph_points *points,
+kith_status kin_graph_gate_make(kin_hold *hold, const kin_graph_points *points,
                                 kin_graph_gate *gate);
-void kin_graph_gate_free(kith_ctx *ctx, kin_graph_gate *gate);
 
 /* One thread's way through a gate. */
 typedef struct kin_graph_guide {
@@ -74,7 +73,6 @@ typedef struct kin_graph_links {
     uint32_t *counts;
     uint32_t *parts; /* the lowest position of each weakly connected part, the largest part first */
     int64_t part_count;
-    void *block;
 } kin_graph_links;
 
 /* What walks go on: points, links, a gate.
@@ -103,9 +101,9 @@ typedef struct kin_graph_ground {
     kin_graph_spares spares;
 } kin_graph_ground;
 
-kith_status kin_graph_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
+/* The ground stays where it is as long as the hold lives. */
+kith_status kin_graph_ground_make(kin_hold *hold, const kin_prepared *prepared,
                                   const kith_neighbors *graph, kin_graph_ground *ground);
-void kin_graph_ground_free(kith_ctx *ctx, kin_graph_ground *ground);
 
 /* Words that a walk remembers itself by, on a ground of so many positions. */
 uint64_t kin_graph_spare_words(int64_t positions);

@@ -292,11 +292,10 @@ static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
     KIN_FAIL_IF(!graph && known->metric == KITH_CUSTOM, ctx, KITH_E_ARGUMENT, kin_at("metric"),
                 "is custom, for which there is no index but a graph (use that method, "
                 "or search the points themselves)");
-    KIN_FAIL_IF(known->k < 0 || !(known->recall >= 0.0 && known->recall <= 1.0), ctx,
-                KITH_E_ARGUMENT, kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
+    KIN_PASS_IF(known->k >= 0 && known->recall >= 0.0 && known->recall <= 1.0, ctx, KITH_E_ARGUMENT,
+                kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
                 known->k < 0 ? (double)known->k : known->recall,
                 known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
-    return KITH_OK;
 }
 
 static void take_graph(const kith_index_params *params, kith_index *index)
@@ -414,9 +413,7 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
 static kith_status make_of_points(kith_ctx *ctx, const kith_index_params *params, origin *from,
                                   kith_index **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = take_params(ctx, params, &from->params);
@@ -440,9 +437,7 @@ kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
 
 kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     kin_call call;
     const origin from = {.path = path};
     KIN_TRY(kin_call_begin(ctx, &call));

@@ -15,7 +15,7 @@
  *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
  *     graph    gpu   the same, and fused, on whose rows it walks there   index_kept.c
  *
- * It is prepared on one device, for good, or on each GPU of a team (gpu/gpu_team.h), which divides
+ * It is prepared on one device, for good, or on each GPU of a team (gpu/gpu.h), which divides
  * many queries of host memory; all else is the leader's. */
 #ifndef KIN_INDEX_INDEX_H
 #define KIN_INDEX_INDEX_H
@@ -100,17 +100,18 @@ kith_status kin_index_call_end(kin_index_call *call, kith_status status);
  * NULL. */
 kith_status kin_index_enter(kith_ctx *ctx, const kith_index *index);
 void kin_index_leave(kith_ctx *ctx, const kith_index *index);
-/* A public call that reads an index: the work, between the begins and the ends. */
-#define KIN_INDEX_CALL(ctx, index, work)                       \
-    do {                                                       \
-        kin_call call_;                                        \
-        KIN_TRY(kin_call_begin((ctx), &call_));                \
-        kith_status status_ = kin_index_enter((ctx), (index)); \
-        if (status_ == KITH_OK) {                              \
-            status_ = (work);                                  \
-            kin_index_leave((ctx), (index));                   \
-        }                                                      \
-        return kin_call_end(&call_, status_);                  \
+/* A public call that reads an index: the work, between the begins and the ends. report: what is
+ * told, or NULL. */
+#define KIN_INDEX_CALL(ctx, index, work, report)                              \
+    do {                                                                      \
+        kin_call call_;                                                       \
+        KIN_TRY(kin_call_begin((ctx), &call_));                               \
+        kith_status status_ = kin_index_enter((ctx), (index));                \
+        if (status_ == KITH_OK) {                                             \
+            status_ = (work);                                                 \
+            kin_index_leave((ctx), (index));                                  \
+        }                                                                     \
+        return kin_api_tell(&call_, kin_call_end(&call_, status_), (report)); \
     } while (0)
 /* Graphs and trees that are kept on the processor are searched there. */
 kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);

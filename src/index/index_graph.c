@@ -114,10 +114,9 @@ static kith_status make_room(kith_ctx *ctx, int64_t rows, int64_t k, kin_index_g
 
 static kith_status check_points(kith_ctx *ctx, const kith_matrix *points)
 {
-    return points->rows >= 2 ? KITH_OK
-                             : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
-                                           "has 1 row, and an index by graph has at least 2 "
-                                           "(give more, or another method)");
+    KIN_PASS_IF(points->rows >= 2, ctx, KITH_E_ARGUMENT, kin_at("points"),
+                "has 1 row, and an index by graph has at least 2 "
+                "(give more, or another method)");
 }
 
 static kith_status copy_graph(kith_ctx *ctx, const kin_index_source *source,
@@ -219,8 +218,7 @@ kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
     const int64_t before = index->kept->prepared.rows.matrix.rows;
     kin_index_graph part = {0};
     kin_index_source added = *source;
-    added.points.rows -= before;
-    added.points.data = (const char *)added.points.data + before * added.points.stride_bytes;
+    added.points = kin_fused_part_of(&source->points, before, source->points.rows - before);
     kith_status status = make_part(ctx, &added, index, &part);
     KIN_THEN(status, merge(ctx, source, index, &part, made));
     kin_free(ctx, part.ids);

@@ -22,27 +22,20 @@ kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_in
 
 /* ---- A tree --------------------------------------------------------------------------------- */
 
-static kith_status grow_tree(kith_ctx *ctx, int64_t leaf_points, kin_index_kept *kept)
-{
-    const kin_prepared *prepared = &kept->prepared;
-    const int64_t start = kin_clock_ns();
-    KIN_TRY(kin_tree_make(ctx, prepared, leaf_points, &kept->tree));
-    ctx->report.seconds_check = prepared->seconds_check;
-    ctx->report.seconds_prepare = prepared->seconds_prepare + kin_clock_since(start);
-    ctx->report.distinct_rows = prepared->groups.count;
-    return KITH_OK;
-}
-
 static kith_status keep_tree(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
 {
-    KIN_TRY(kin_prepare_rows(ctx, &source->points, &source->distance, source->name, 0,
-                             &kept->prepared));
-    return grow_tree(ctx,
-                     source->leaf_points != 0
-                         ? source->leaf_points
-                         : kin_tree_leaf_points_of(source->points.cols, kept->prepared.groups.count,
-                                                   source->height),
-                     kept);
+    kin_prepared *prepared = &kept->prepared;
+    KIN_TRY(kin_prepare_rows(ctx, &source->points, &source->distance, source->name, 0, prepared));
+    kin_prepared_tell(ctx, prepared);
+    ctx->report.distinct_rows = prepared->groups.count;
+    const int64_t start = kin_clock_ns();
+    const int64_t leaf_points =
+        source->leaf_points != 0
+            ? source->leaf_points
+            : kin_tree_leaf_points_of(source->points.cols, prepared->groups.count, source->height);
+    KIN_TRY(kin_tree_make(ctx, prepared, leaf_points, &kept->tree));
+    ctx->report.seconds_prepare += kin_clock_since(start);
+    return KITH_OK;
 }
 
 /* ---- On a GPU -------------------------------------------------------------------------------- */
@@ -207,8 +200,7 @@ static kith_status keep_pairs(kith_ctx *ctx, const kin_index_source *source, kin
         const kin_shadow_job few = {.k = USUAL_K, .ends = 1, .few = true};
         KIN_TRY(kin_glance_make(ctx, &few, &kept->prepared));
     }
-    ctx->report.seconds_check = kept->prepared.seconds_check;
-    ctx->report.seconds_prepare = kept->prepared.seconds_prepare;
+    kin_prepared_tell(ctx, &kept->prepared);
     ctx->report.distinct_rows = kept->prepared.groups.count;
     return KITH_OK;
 }

@@ -108,13 +108,12 @@ static void enter_gpu(const kith_index *index)
 static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
 {
     KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
-    return method == KITH_METHOD_AUTO || method == index->method
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                             "is %s, and the index is one by %s (use auto or %s; or search its "
-                             "points themselves)",
-                             kin_index_method_name(method), kin_index_method_name(index->method),
-                             kin_index_method_name(index->method));
+    KIN_PASS_IF(method == KITH_METHOD_AUTO || method == index->method, ctx, KITH_E_UNSUPPORTED,
+                kin_at("method"),
+                "is %s, and the index is one by %s (use auto or %s; or search its "
+                "points themselves)",
+                kin_index_method_name(method), kin_index_method_name(index->method),
+                kin_index_method_name(index->method));
 }
 
 /* Parameters for the points themselves. */
@@ -209,11 +208,10 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
                                   const kin_request *request)
 {
     const char *why = missing(index, request);
-    return why == NULL ? KITH_OK
-                       : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-                                     "is %lld, and of trees %s (ask for fewer, or make the index "
-                                     "for the device cpu)",
-                                     (long long)request->k, why);
+    KIN_PASS_IF(why == NULL, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+                "is %lld, and of trees %s (ask for fewer, or make the index "
+                "for the device cpu)",
+                (long long)request->k, why);
 }
 
 /* Not of a graph. */
@@ -321,11 +319,10 @@ static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
     KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
     KIN_FAIL_IF(walk->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
                 "is set, and an index has its own (leave it out)");
-    return params->custom == NULL || params->custom == own->custom
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("custom"),
-                             "is not the function that the index was made for (give NULL or the "
-                             "same)");
+    KIN_PASS_IF(params->custom == NULL || params->custom == own->custom, ctx, KITH_E_ARGUMENT,
+                kin_at("custom"),
+                "is not the function that the index was made for (give NULL or the "
+                "same)");
 }
 
 /* out NULL: an answer that is no table. */
@@ -415,14 +412,7 @@ kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith
                               const kith_search_params *params, const kith_neighbors *out,
                               kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_index_enter(ctx, index);
-    if (status == KITH_OK) {
-        status = search(ctx, index, queries, params, out, report);
-        kin_index_leave(ctx, index);
-    }
-    return kin_api_tell(&call, kin_call_end(&call, status), report);
+    KIN_INDEX_CALL(ctx, index, search(ctx, index, queries, params, out, report), report);
 }
 
 /* ---- What nobody has waited for -------------------------------------------------------------- */
@@ -438,11 +428,10 @@ static kith_status read_notes(kith_ctx *ctx, const kith_index *index)
     notes[KIN_FUSED_NOTE_BAD] = notes[KIN_FUSED_NOTE_FEW] = UINT64_MAX;
     KIN_FAIL_IF(few, ctx, KITH_E_INTERNAL, kin_at("queries"),
                 "have fewer neighbours than were asked for (a bound is wrong; please report it)");
-    KIN_FAIL_IF(bad != UINT64_MAX, ctx, KITH_E_DATA,
+    KIN_PASS_IF(bad == UINT64_MAX, ctx, KITH_E_DATA,
                 kin_at_cell("queries", (int64_t)bad / cols, (int64_t)bad % cols),
                 "of a search that was enqueued is NaN, infinite, or no value for the metric (its "
                 "list is empty; remove or replace it)");
-    return KITH_OK;
 }
 
 static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
@@ -461,11 +450,9 @@ static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
 
 static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
 {
-    return index->gpu != NULL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("index"),
-                             "is the processor's (make it of points on the GPU, or for the device "
-                             "cuda)");
+    KIN_PASS_IF(index->gpu != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("index"),
+                "is the processor's (make it of points on the GPU, or for the device "
+                "cuda)");
 }
 
 /* enqueue: KIN_FUSED_ENQUEUE, or 0. */
@@ -533,7 +520,8 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
     const bool waits = queries == NULL && params == NULL && out == NULL;
     KIN_INDEX_CALL(ctx, index,
                    waits ? wait_for(ctx, index)
-                         : search_on_device(ctx, index, queries, params, out, stream));
+                         : search_on_device(ctx, index, queries, params, out, stream),
+                   NULL);
 }
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
@@ -619,10 +607,8 @@ static kith_status call_radius(kith_ctx *ctx, const kith_index *index, const kit
                                const kith_radius_params *params, queries_stream stream,
                                kith_ranges **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
-    KIN_INDEX_CALL(ctx, index, radius(ctx, index, queries, params, stream, out));
+    kin_clear_out(out);
+    KIN_INDEX_CALL(ctx, index, radius(ctx, index, queries, params, stream, out), NULL);
 }
 
 kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
@@ -699,5 +685,5 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
 kith_status kith_index_plan(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                             const kith_search_params *params, kith_plan *out)
 {
-    KIN_INDEX_CALL(ctx, index, plan(ctx, index, queries, params, out));
+    KIN_INDEX_CALL(ctx, index, plan(ctx, index, queries, params, out), NULL);
 }

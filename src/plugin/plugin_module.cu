@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The one symbol that libkith_cuda.so exports. */
 #include "fused/fused_kernels.h"
-#include "gpu/gpu_ops.cuh"
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
 #include "select/select_launch.cuh"

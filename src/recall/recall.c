@@ -15,7 +15,6 @@
  * often the truth lies within. */
 #include "recall/recall.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 
@@ -77,7 +76,7 @@ uint64_t kin_recall_deciding_seed(uint64_t seed)
 kith_matrix kin_recall_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
                               void *copy)
 {
-    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
+    const int64_t row_bytes = (int64_t)kin_row_bytes(points);
     const unsigned char *data = points->data;
     unsigned char *to = copy;
     for (int64_t i = 0; i < count; i++) {
@@ -88,6 +87,15 @@ kith_matrix kin_recall_gather(const kith_matrix *points, const uint32_t *rows, i
                          .stride_bytes = row_bytes,
                          .cols = points->cols,
                          .dtype = points->dtype};
+}
+
+kith_status kin_recall_copy(kin_hold *hold, const kith_matrix *points, const uint32_t *rows,
+                            int64_t count, const char *what, kith_matrix *copy)
+{
+    void *block = NULL;
+    KIN_TRY(kin_hold_alloc(hold, &block, (uint64_t)count, kin_row_bytes(points), what));
+    *copy = kin_recall_gather(points, rows, count, block);
+    return KITH_OK;
 }
 
 /* ---- Recall --------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 #ifndef KIN_RECALL_RECALL_H
 #define KIN_RECALL_RECALL_H
 
-#include "base/base_ctx.h"
+#include "base/base_mem.h"
 
 /* Recalls of rows, each from 0 to 1. */
 typedef struct kin_recall_sums {
@@ -53,6 +53,9 @@ uint64_t kin_recall_deciding_seed(uint64_t seed);
 /* Copies of these rows of points, one after another: count rows of cols values. */
 kith_matrix kin_recall_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
                               void *copy);
+/* The same, into memory of the hold. */
+kith_status kin_recall_copy(kin_hold *hold, const kith_matrix *points, const uint32_t *rows,
+                            int64_t count, const char *what, kith_matrix *copy);
 
 /* ---- Control -------------------------------------------------------------------------------- */
 

@@ -100,7 +100,7 @@ static kith_status take_found(const kin_shard_job *job, const kith_neighbors *fo
 /* ---- Exact graphs ----------------------------------------------------------------------------
  *
  * Exact graphs of shards, and what each shard gets from another one; rows, and pairs of shards,
- * that cannot meet are left out (exact_runs.h). */
+ * that cannot meet are left out (exact_search.h). */
 
 static kin_within known_of(const kin_shard_job *job, const kin_shard_part *part)
 {

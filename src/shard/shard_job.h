@@ -7,7 +7,6 @@
 #define KIN_SHARD_JOB_H
 
 #include "api/api_check.h"
-#include "exact/exact_runs.h"
 #include "host/host_threads.h"
 #include "shard/shard_run.h"
 
@@ -44,7 +43,7 @@ typedef struct kin_shard_groups {
     double overlap;    /* groups that a row has, in the mean */
 } kin_shard_groups;
 
-/* Of exact graphs: rows, and pairs of shards, that cannot meet are left out (exact_runs.h). */
+/* Of exact graphs: rows, and pairs of shards, that cannot meet are left out (exact_search.h). */
 typedef struct kin_shard_bounds {
     kin_bounds bounds;
     int64_t met;     /* pairs of shards that have met */

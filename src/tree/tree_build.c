@@ -8,7 +8,7 @@
  * Cost. n log2(n / leaf) steps, a few nanoseconds each.
  */
 #include "host/host_threads.h"
-#include "tree/tree_split.h"
+#include "tree/tree.h"
 
 enum {
     ROWS_A_TASK = 2048,
@@ -443,16 +443,14 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_
                         .blocks = tree->blocks,
                         .roomy = roomy,
                         .ids = corpus->groups.firsts};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_arrays(ctx, tree), done);
-    KIN_TRY_GOTO(status, make_build(&b), done);
-    KIN_TRY_GOTO(status, choose_units(&b), done);
-    KIN_TRY_GOTO(status, round_all(&b), done);
-    KIN_TRY_GOTO(status, build_levels(&b), done);
-    for (int64_t node = kin_tree_leaves(tree) - 1; node >= 1; node--) {
+    kith_status status = make_arrays(ctx, tree);
+    KIN_THEN(status, make_build(&b));
+    KIN_THEN(status, choose_units(&b));
+    KIN_THEN(status, round_all(&b));
+    KIN_THEN(status, build_levels(&b));
+    for (int64_t node = kin_tree_leaves(tree) - 1; status == KITH_OK && node >= 1; node--) {
         kin_tree_join(tree, node);
     }
-done:
     kin_free(ctx, b.block);
     if (status != KITH_OK) {
         kin_tree_free(ctx, tree);

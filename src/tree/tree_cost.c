@@ -44,7 +44,7 @@
 
 #include "host/host_cpu.h"
 #include "tree/tree_gpu.h"
-#include "tree/tree_leaf.h"
+#include "tree/tree_walk.h"
 
 #include <math.h>
 

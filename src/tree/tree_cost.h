@@ -5,7 +5,7 @@
 #ifndef KIN_TREE_COST_H
 #define KIN_TREE_COST_H
 
-#include "exact/exact_hits.h"
+#include "exact/exact_search.h"
 #include "tree/tree.h"
 
 /* Packets that tell, spread over all of them. */
@@ -110,7 +110,7 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
 kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_matrix *queries,
                               const kin_request *request, int32_t threads);
 
-/* ---- All within a radius (tree_radius.c) ----------------------------------------------------- */
+/* ---- All within a radius (tree_search.c) ----------------------------------------------------- */
 
 /* queries NULL: each point of the corpus against all of them. *ranges is all zero before; what it
  * got stays its own when this fails. Where a few packets say that all pairs are the faster way,

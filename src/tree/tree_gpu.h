@@ -88,8 +88,7 @@ typedef struct kin_tree_gpu_solver {
     kin_gpu_check((s)->on.ctx, (s)->on.gpu, (s)->kernels->name((s)->on.stream, (job)), (what))
 
 /* solver: on, tree, corpus, request and wanted are set, the rest is zero. */
-kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s);
-void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s);
+kith_status kin_tree_gpu_solver_make(kin_hold *hold, kin_tree_gpu_solver *s);
 
 /* Queries in an order. Device memory. */
 typedef struct kin_tree_gpu_places {
@@ -102,8 +101,8 @@ typedef struct kin_tree_gpu_places {
     int32_t capacity; /* of a list; 0: that of a first walk */
 } kin_tree_gpu_places;
 
-/* Rows that ask, in the units of a tree: device memory, one block. count, ordered and
- * plain are set before, the rest is zero. */
+/* Rows that ask, in the units of a tree: device memory. count, ordered and plain are set before,
+ * the rest is zero. */
 typedef struct kin_tree_gpu_asked {
     int64_t count;
     int32_t wide;
@@ -115,14 +114,14 @@ typedef struct kin_tree_gpu_asked {
     float *rounded;  /* count x wide */
     float *lost;     /* by row of rounded */
     uint32_t *order; /* of them, as they stand before the tree */
-    void *block;
 } kin_tree_gpu_asked;
 
-/* ids: of rows, in host memory; NULL: 0, 1, ...; rows NULL: the ids alone. The block is the
- * caller's to free, also on failure. */
-kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
-                             const uint32_t *ids, kin_tree_gpu_asked *asked);
-void kin_tree_gpu_asked_free(const kin_tree_gpu_solver *s, kin_tree_gpu_asked *asked);
+/* ids: of rows, in host memory; NULL: 0, 1, ...; rows NULL: the ids alone. */
+kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, kin_hold *hold,
+                             const kin_fused_rows *rows, const uint32_t *ids,
+                             kin_tree_gpu_asked *asked);
+/* What walks have counted since the last time is added to the tally; *third: met[2]. Waits. */
+kith_status kin_tree_gpu_read_counters(kin_tree_gpu_solver *s, uint64_t *third);
 
 /* Sends places through the tree for the tally alone. Waits. */
 kith_status kin_tree_gpu_look(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places);

@@ -8,12 +8,11 @@
  *                                        -> what a job without lists makes of it
  *      a few packets first, where they decide whether the tree pays: counted, and sent again
  *
- * The k nearest (tree_search.c), all within a radius (tree_radius.c) and the paper's buffers
+ * The k nearest, all within a radius (tree_search.c) and the paper's buffers
  * (papers_buffer_tree.c) are jobs. A graph's packets are the blocks of the tree.
  */
 #include "tree/tree_cost.h"
 
-#include "base/base_size.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
@@ -264,17 +263,11 @@ static kith_status make_workers(kin_tree_job *j)
     return kin_layout_make(j->ctx, name_room, j, "packets of queries", &j->block);
 }
 
-static void note_preparation(kith_ctx *ctx, const kin_prepared *prepared)
-{
-    ctx->report.seconds_check += prepared->seconds_check;
-    ctx->report.seconds_prepare += prepared->seconds_prepare;
-}
-
 static kith_status plant(kin_tree_job *j, const kith_matrix *points, const char *name)
 {
     if (j->corpus == NULL) {
         KIN_TRY(kin_prepare_rows(j->ctx, points, j->distance, name, 0, &j->own.corpus));
-        note_preparation(j->ctx, &j->own.corpus);
+        kin_prepared_tell(j->ctx, &j->own.corpus);
         j->corpus = &j->own.corpus;
     }
     if (j->tree == NULL) {
@@ -300,7 +293,7 @@ static kith_status ask(kin_tree_job *j, const kith_matrix *queries)
         KIN_TRY(kin_prepare_rows(j->ctx, own ? &j->corpus->rows.matrix : queries, j->distance,
                                  "queries", KIN_ROWS_DISTINCT | (own ? KIN_ROWS_CHECKED : 0),
                                  asked));
-        note_preparation(j->ctx, asked);
+        kin_prepared_tell(j->ctx, asked);
         j->asked = &asked->rows;
     }
     return KITH_OK;

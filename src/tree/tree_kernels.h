@@ -3,7 +3,7 @@
  * not wait, and gives 0 or a number of the CUDA runtime. Pointers are device memory unless the
  * comment says otherwise; counters are cleared by the caller.
  *
- *   number   a point in the order of its group's first row (tree_split.h); its id is firsts[number]
+ *   number   a point in the order of its group's first row (tree.h); its id is firsts[number]
  *   place    a query in the order in which queries stand before the tree
  *   packet   KIN_TREE_GPU_PACKET consecutive places: a warp, a lane a query
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packets, boxes and leaves: AVX2, sixteen lanes in two registers. Contract: tree_leaf.h. */
-#include "tree/tree_leaf.h"
+ * Packets, boxes and leaves: AVX2, sixteen lanes in two registers. Contract: tree_walk.h. */
+#include "tree/tree_walk.h"
 
 #include <immintrin.h>
 #include <string.h>

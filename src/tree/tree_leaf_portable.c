@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packets, boxes and leaves: portable, and which body a machine gets. Contract: tree_leaf.h. */
-#include "tree/tree_leaf.h"
+ * Packets, boxes and leaves: portable, and which body a machine gets. Contract: tree_walk.h. */
+#include "tree/tree_walk.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  *
  *        counts: walk -> sums -> offsets: walk again -> each list sorted (tree_ranges.cu)
  *
- * Why it is right. tree_radius.c: the limit keeps every pair whose canonical distance is within the
+ * Why it is right. tree_search.c: the limit keeps every pair whose canonical distance is within the
  * radius, and the canonical distance itself decides.
  *
  * Cost. Of 30 neighbours in three columns a query computes some 40 keys, twice; rows of the corpus

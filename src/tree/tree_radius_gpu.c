@@ -17,18 +17,17 @@
 #include "tree/tree_gpu.h"
 
 #include "host/host_clock.h"
-#include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "tree/tree_cost.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { SAMPLE = 16384, FIRST_SLICE = 1 << 16, GROWTH = 8, LEAST_PAIRS = 1 << 16 };
 static const double SHORT_SECONDS = 0.02;
 static const uint64_t PAIR_BYTES = sizeof(uint32_t) + sizeof(double) + sizeof(float);
 
 typedef struct finding {
+    kin_hold *hold;
     kin_fused_device on;
     const kin_tree_gpu_corpus *corpus;
     const kin_fused_radius_query *query;
@@ -37,8 +36,6 @@ typedef struct finding {
     bool stays;     /* lists are made, all at once, where the rows lie, and stay there */
     int64_t room;   /* of the host's lists */
     uint32_t *next; /* device: of the corpus' groups; NULL: no rows are equal */
-    double pairs;
-    double keys;
 } finding;
 
 static int64_t rows_asking(const finding *f)
@@ -59,8 +56,7 @@ typedef struct stripe {
     kin_tree_ring *rings; /* by row; NULL: one for all */
     int64_t *counts;
     int64_t *scratch;
-    void *block;
-    int64_t *offsets; /* rows + 1; a block of its own */
+    int64_t *offsets; /* rows + 1; where lists are made */
 } stripe;
 
 static void name_stripe(kin_layout *layout, void *job)
@@ -92,25 +88,13 @@ static kith_status upload_rings(const stripe *s)
     return kin_gpu_upload(on->ctx, on->gpu, s->rings, rings, n * sizeof *rings);
 }
 
-static kith_status make_stripe(stripe *s)
+static kith_status make_stripe(kin_hold *hold, stripe *s)
 {
     const finding *f = s->f;
     s->asked = (kin_tree_gpu_asked){.count = s->rows.rows, .ordered = true};
-    KIN_TRY(s->own ? KITH_OK : kin_tree_gpu_ask(&f->solver, &s->rows, NULL, &s->asked));
-    KIN_TRY(kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_stripe, s, "counts of neighbours",
-                                &s->block));
-    KIN_TRY(kin_gpu_alloc(f->on.ctx, f->on.gpu, &s->offsets, (uint64_t)s->rows.rows + 1,
-                          sizeof *s->offsets, "offsets of lists"));
+    KIN_TRY(s->own ? KITH_OK : kin_tree_gpu_ask(&f->solver, hold, &s->rows, NULL, &s->asked));
+    KIN_TRY(kin_gpu_hold_layout(hold, f->on.gpu, name_stripe, s, "counts of neighbours"));
     return s->rings != NULL ? upload_rings(s) : KITH_OK;
-}
-
-static void free_stripe(stripe *s)
-{
-    kin_tree_gpu_asked_free(&s->f->solver, &s->asked);
-    kin_gpu_free(s->f->on.gpu, s->offsets);
-    kin_gpu_free(s->f->on.gpu, s->block);
-    s->offsets = NULL;
-    s->block = NULL;
 }
 
 static kin_tree_gpu_radius walk_of(const stripe *s)
@@ -160,11 +144,10 @@ static kith_status walk(const stripe *s, kin_tree_gpu_radius *job)
 /* What walks have met since the last time. */
 static kith_status read_counters(finding *f)
 {
-    kin_tree_gpu_counters seen;
-    KIN_TRY(kin_gpu_download(f->on.ctx, f->on.gpu, &seen, f->solver.counters, sizeof seen));
-    f->pairs += (double)seen.met[0];
-    f->keys += (double)seen.met[2];
-    return kin_gpu_fill(f->on.ctx, f->on.gpu, f->solver.counters, 0, sizeof seen);
+    uint64_t keys = 0;
+    KIN_TRY(kin_tree_gpu_read_counters(&f->solver, &keys));
+    f->solver.tally.keys += (double)keys;
+    return KITH_OK;
 }
 
 static kith_status count_rows(const stripe *s)
@@ -202,7 +185,6 @@ typedef struct table {
     double *distances64;
     uint32_t *ids;
     float *distances;
-    void *block;
 } table;
 
 static void name_table(kin_layout *layout, void *job)
@@ -253,30 +235,18 @@ static kith_status take_piece(finding *f, const stripe *whole, int64_t at, int64
     const bool all = rows == whole->rows.rows;
     table t = {.pairs = host[at + rows] - host[at]};
     stripe part = *whole;
-    kith_status status = KITH_OK;
     if (t.pairs == 0) {
         return KITH_OK;
     }
-    part.asked = (kin_tree_gpu_asked){0};
-    part.offsets = NULL;
-    part.block = NULL;
     part.own = false;
     part.first = whole->first + at;
     part.rows.rows = rows;
     part.rows.data = (const char *)whole->rows.data + at * whole->rows.stride_bytes;
-    KIN_TRY_GOTO(status, all ? KITH_OK : make_stripe(&part), done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_table, &t,
-                                     "neighbours within reach", &t.block),
-                 done);
-    KIN_TRY_GOTO(status,
-                 fill_table(f, all ? whole : &part, whole->offsets + at, host[at] - host[0], &t),
-                 done);
-    status = fetch(f, &t, host[at]);
-done:
-    kin_gpu_free(f->on.gpu, t.block);
-    free_stripe(&part);
-    return status;
+    KIN_HOLD(hold, f->on.ctx);
+    KIN_TRY(all ? KITH_OK : make_stripe(&hold, &part));
+    KIN_TRY(kin_gpu_hold_layout(&hold, f->on.gpu, name_table, &t, "neighbours within reach"));
+    KIN_TRY(fill_table(f, all ? whole : &part, whole->offsets + at, host[at] - host[0], &t));
+    return fetch(f, &t, host[at]);
 }
 
 /* ---- The host's table ------------------------------------------------------------------------ */
@@ -316,21 +286,22 @@ static kith_status keep_lists(finding *f, stripe *s)
     kith_ranges *ranges = f->ranges;
     const bool counts = f->query->request->count_only;
     table t = {0};
+    void *block = NULL;
     KIN_TRY(kin_gpu_download(f->on.ctx, f->on.gpu, &t.pairs, s->offsets + s->rows.rows,
                              sizeof t.pairs));
     if (!counts) {
         KIN_TRY(kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_table, &t, "neighbours within reach",
-                                    &t.block));
+                                    &block));
     }
     kith_status status = counts || t.pairs == 0 ? KITH_OK : fill_table(f, s, s->offsets, 0, &t);
     KIN_THEN(status, read_counters(f));
     if (status != KITH_OK) {
-        kin_gpu_free(f->on.gpu, t.block);
+        kin_gpu_free(f->on.gpu, block);
         return status;
     }
     ranges->gpu = f->on.gpu;
     ranges->blocks[0] = s->offsets;
-    ranges->blocks[1] = t.block;
+    ranges->blocks[1] = block;
     ranges->lists = (kith_lists){.rows = s->rows.rows,
                                  .offsets = s->offsets,
                                  .ids = t.ids,
@@ -345,14 +316,17 @@ static kith_status solve_rows(finding *f, const kin_fused_rows *rows, int64_t fi
     kith_report *report = &f->on.ctx->report;
     const int64_t start = kin_clock_ns();
     stripe s = {.f = f, .rows = *rows, .first = first, .step = 1, .own = own};
-    kith_status status = make_stripe(&s);
+    KIN_HOLD(hold, f->on.ctx);
+    kith_status status = make_stripe(&hold, &s);
+    KIN_THEN(status, kin_gpu_alloc(f->on.ctx, f->on.gpu, &s.offsets, (uint64_t)rows->rows + 1,
+                                   sizeof *s.offsets, "offsets of lists"));
     KIN_THEN(status, count_rows(&s));
     KIN_THEN(status, f->stays ? KITH_OK : fetch_offsets(f, &s));
     report->seconds_screen += kin_clock_since(start);
     const int64_t counted = kin_clock_ns();
     KIN_THEN(status, f->stays ? keep_lists(f, &s) : take_lists(f, &s));
     report->seconds_rescore += kin_clock_since(counted);
-    free_stripe(&s);
+    kin_gpu_free(f->on.gpu, s.offsets);
     return status;
 }
 
@@ -418,20 +392,15 @@ static kith_status upload_next(finding *f)
     if (groups->next == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &f->next, n, sizeof *f->next, "groups of equal rows"));
+    KIN_GPU_NEW(f->hold, on->gpu, f->next, n, "groups of equal rows");
     return kin_gpu_upload(on->ctx, on->gpu, f->next, groups->next, n * sizeof *f->next);
 }
 
 static void report(const finding *f)
 {
-    kith_report *r = &f->on.ctx->report;
-    const double n = (double)kin_max_i64(rows_asking(f), 1);
-    r->exact = KITH_CERTIFIED;
-    r->candidates = f->keys / n;
-    r->skipped_share = fmax(0.0, 1.0 - f->pairs / (n * (double)f->corpus->tree.points));
-    r->distinct_rows = f->corpus->prepared.groups.count;
-    (void)snprintf(r->screen, sizeof r->screen, "tree");
-    (void)snprintf(r->isa, sizeof r->isa, "%s", kin_isa_name(f->on.ctx->isa));
+    const kin_tree_sums sums = {
+        .rows = rows_asking(f), .pairs = f->solver.tally.pairs, .keys = f->solver.tally.keys};
+    kin_tree_report(f->on.ctx, f->corpus->prepared.groups.count, &sums, NULL);
 }
 
 static kith_status make_offsets(finding *f)
@@ -455,7 +424,7 @@ static kith_status find_all(finding *f)
                              .stripe = stripe_rows(f),
                              .solve = solve_stripe,
                              .arg = f};
-    KIN_TRY(kin_tree_gpu_solver_make(&f->solver));
+    KIN_TRY(kin_tree_gpu_solver_make(f->hold, &f->solver));
     KIN_TRY(upload_next(f));
     f->stays = f->stays && all.stripe >= rows;
     if (f->stays) {
@@ -470,10 +439,13 @@ static kith_status find_all(finding *f)
     return KITH_OK;
 }
 
-static finding finding_of(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+static finding finding_of(kin_hold *hold, const kin_tree_gpu_corpus *corpus,
                           const kin_fused_radius_query *query)
 {
-    finding f = {.on = kin_fused_device_of(ctx, corpus->gpu), .corpus = corpus, .query = query};
+    finding f = {.hold = hold,
+                 .on = kin_fused_device_of(hold->ctx, corpus->gpu),
+                 .corpus = corpus,
+                 .query = query};
     f.solver =
         (kin_tree_gpu_solver){.on = f.on, .tree = &corpus->tree, .corpus = &corpus->prepared};
     return f;
@@ -483,12 +455,11 @@ static finding finding_of(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
 static kith_status attempt(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                            const kin_fused_radius_query *query, bool stays, kith_ranges *ranges)
 {
-    finding f = finding_of(ctx, corpus, query);
+    KIN_HOLD(hold, ctx);
+    finding f = finding_of(&hold, corpus, query);
     f.ranges = ranges;
     f.stays = stays;
     const kith_status status = find_all(&f);
-    kin_gpu_free(corpus->gpu, f.next);
-    kin_tree_gpu_solver_free(&f.solver);
     if (status != KITH_OK && ranges->gpu == NULL) {
         kin_ranges_clear(ctx, ranges);
     }
@@ -526,14 +497,14 @@ static kith_status look(finding *f, double *share)
     kin_fused_prepared q = {0};
     KIN_TRY(kin_fused_prepare_queries(&f->on, &source, NULL, &q));
     stripe s = {.f = f, .rows = q.rows, .step = step};
-    kith_status status = make_stripe(&s);
+    KIN_HOLD(hold, f->on.ctx);
+    kith_status status = make_stripe(&hold, &s);
     if (status == KITH_OK) {
         kin_tree_gpu_radius job = walk_of(&s);
         status = walk(&s, &job);
     }
     KIN_THEN(status, read_counters(f));
-    *share = f->pairs / (double)few.rows / (double)f->corpus->tree.points;
-    free_stripe(&s);
+    *share = f->solver.tally.pairs / (double)few.rows / (double)f->corpus->tree.points;
     kin_fused_prepared_free(f->on.ctx, f->on.gpu, &q);
     return status;
 }
@@ -543,10 +514,10 @@ static kith_status judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                          bool *declined)
 {
     double share = 1.0;
-    finding f = finding_of(ctx, corpus, query);
-    kith_status status = kin_tree_gpu_solver_make(&f.solver);
+    KIN_HOLD(hold, ctx);
+    finding f = finding_of(&hold, corpus, query);
+    kith_status status = kin_tree_gpu_solver_make(&hold, &f.solver);
     KIN_THEN(status, look(&f, &share));
-    kin_tree_gpu_solver_free(&f.solver);
     if (status == KITH_E_DATA) { /* of the sample; all pairs say which row it is */
         kin_forgive(ctx);
         status = KITH_OK;

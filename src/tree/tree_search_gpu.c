@@ -229,17 +229,18 @@ bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *que
 }
 
 /* `count` rows, spread over `rows` of them or over the rows that are listed, are asked. */
-static kith_status ask_spread(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
-                              const uint32_t *listed, int64_t of, kin_tree_gpu_asked *a)
+static kith_status ask_spread(const kin_tree_gpu_solver *s, kin_hold *hold,
+                              const kin_fused_rows *rows, const uint32_t *listed, int64_t of,
+                              kin_tree_gpu_asked *a)
 {
     uint32_t *ids = NULL;
-    KIN_HOLD(hold, s->on.ctx);
-    KIN_NEW(&hold, ids, (uint64_t)a->count, "rows of a sample");
+    KIN_HOLD(own, s->on.ctx);
+    KIN_NEW(&own, ids, (uint64_t)a->count, "rows of a sample");
     for (int64_t i = 0; i < a->count; i++) {
         const int64_t at = (int64_t)((unsigned __int128)i * (uint64_t)of / (uint64_t)a->count);
         ids[i] = listed != NULL ? listed[at] : (uint32_t)at;
     }
-    return kin_tree_gpu_ask(s, rows, ids, a);
+    return kin_tree_gpu_ask(s, hold, rows, ids, a);
 }
 
 /* Places of rows that were asked in the order of the tree. */
@@ -257,21 +258,19 @@ static kin_tree_gpu_places places_of(const kin_fused_rows *rows, const kin_tree_
 static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *rows, double *pairs)
 {
     kin_tree_gpu_asked a = {.ordered = true};
-    kith_status status = KITH_OK;
     kin_tree_gpu_places places = {
         .rows = s->corpus->rows, .ids = s->tree->ids, .count = s->tree->blocks * KIN_TREE_LANES};
     double queries = (double)s->tree->points;
+    KIN_HOLD(hold, s->on.ctx);
     if (rows != NULL) {
         a.count = kin_min_i64(SAMPLE, rows->rows);
-        KIN_TRY_GOTO(status, ask_spread(s, rows, NULL, rows->rows, &a), done);
+        KIN_TRY(ask_spread(s, &hold, rows, NULL, rows->rows, &a));
         places = places_of(rows, &a);
         queries = (double)a.count;
     }
-    KIN_TRY_GOTO(status, kin_tree_gpu_look(s, &places), done);
+    KIN_TRY(kin_tree_gpu_look(s, &places));
     *pairs = s->tally.pairs / queries;
-done:
-    kin_tree_gpu_asked_free(s, &a);
-    return status;
+    return KITH_OK;
 }
 
 /* A small tree of the corpus, asked by its own points (NULL) or by some of the rows that ask. */
@@ -288,16 +287,15 @@ static kith_status try_sample(const kin_fused_device *on, const kin_tree_gpu_cor
     kin_tree_gpu tree = {0};
     kin_tree_gpu_solver solver = {
         .on = *on, .tree = &tree, .corpus = corpus, .wanted = (int32_t)kin_min_i64(wanted, count)};
-    kith_status status = ask_spread(&solver, NULL, groups->firsts, groups->count, &points);
+    KIN_HOLD(hold, on->ctx);
+    kith_status status = ask_spread(&solver, &hold, NULL, groups->firsts, groups->count, &points);
     KIN_THEN(status,
              kin_tree_gpu_make(on, &corpus->rows, points.ids, count,
                                kin_tree_gpu_usual_leaf(tree_cols(&corpus->distance)), &tree));
-    KIN_THEN(status, kin_tree_gpu_solver_make(&solver));
+    KIN_THEN(status, kin_tree_gpu_solver_make(&hold, &solver));
     KIN_THEN(status, walk_sample(&solver, rows, &pairs));
     *takes = status == KITH_OK && kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
-    kin_tree_gpu_solver_free(&solver);
     kin_tree_gpu_free(on, &tree);
-    kin_tree_gpu_asked_free(&solver, &points);
     return status;
 }
 
@@ -414,11 +412,10 @@ static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared
     kin_fused_slice_of(s->query, first, count, &slice);
     kin_tree_gpu_asked asked = {
         .count = count, .ordered = true, .plain = kin_tree_gpu_way_of(&slice.request) != NULL};
-    kith_status status = kin_tree_gpu_ask(&s->solver, &prepared->rows, NULL, &asked);
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_TRY(kin_tree_gpu_ask(&s->solver, &hold, &prepared->rows, NULL, &asked));
     const kin_tree_gpu_places places = places_of(&prepared->rows, &asked);
-    KIN_THEN(status, solve(s, &slice.query, &prepared->groups, &places, false));
-    kin_tree_gpu_asked_free(&s->solver, &asked);
-    return status;
+    return solve(s, &slice.query, &prepared->groups, &places, false);
 }
 
 static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_t next)
@@ -471,18 +468,16 @@ static kith_status run(kith_ctx *ctx, const kin_tree_gpu_corpus *c, const kin_fu
                                      .corpus = &c->prepared,
                                      .request = query->request,
                                      .wanted = (int32_t)kin_min_i64(wanted, groups->count)};
-    kith_status status = kin_tree_gpu_solver_make(&s.solver);
-    KIN_THEN(status, is_graph ? graph(&s) : search(&s));
-    kin_tree_gpu_solver_free(&s.solver);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_tree_gpu_solver_make(&hold, &s.solver));
+    KIN_TRY(is_graph ? graph(&s) : search(&s));
     const kin_fused_tally *tally = &s.solver.tally;
     const kin_tree_sums sums = {.rows = is_graph ? groups->count : query->queries->rows,
                                 .pairs = tally->pairs,
                                 .keys = tally->keys,
                                 .reruns = tally->reruns};
-    if (status == KITH_OK) {
-        kin_tree_report(ctx, groups->count, &sums, query->request->pipeline);
-    }
-    return status;
+    kin_tree_report(ctx, groups->count, &sums, query->request->pipeline);
+    return KITH_OK;
 }
 
 /* ---- Engines --------------------------------------------------------------------------------- */

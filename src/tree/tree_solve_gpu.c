@@ -30,17 +30,11 @@ typedef struct rest {
     int64_t room;
 } rest;
 
-kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s)
+kith_status kin_tree_gpu_solver_make(kin_hold *hold, kin_tree_gpu_solver *s)
 {
     s->kernels = s->on.gpu->module->tree;
-    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &s->counters, 1, sizeof *s->counters, "counters"));
+    KIN_GPU_NEW(hold, s->on.gpu, s->counters, 1, "counters");
     return kin_gpu_fill(s->on.ctx, s->on.gpu, s->counters, 0, sizeof *s->counters);
-}
-
-void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s)
-{
-    kin_gpu_free(s->on.gpu, s->counters);
-    s->counters = NULL;
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
@@ -66,7 +60,7 @@ int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s)
                                   s->kernels->walk_short(s->on.stream));
 }
 
-/* Of so many places; the block begins with the words. */
+/* Of so many places. */
 typedef struct lists_of {
     kin_tree_gpu_lists *lists;
     int64_t places;
@@ -83,25 +77,11 @@ static void name_lists(kin_layout *layout, void *job)
     lists->lost = kin_layout_array(layout, n, sizeof *lists->lost);
 }
 
-static kith_status make_lists(const kin_tree_gpu_solver *s, int64_t places,
-                              kin_tree_gpu_lists *lists)
-{
-    lists_of of = {.lists = lists, .places = places};
-    void *block = NULL;
-    return kin_gpu_layout_make(s->on.ctx, s->on.gpu, name_lists, &of, "candidate lists", &block);
-}
-
 static uint64_t lists_bytes(int64_t places, int32_t capacity)
 {
     kin_tree_gpu_lists lists = {.capacity = capacity};
     lists_of of = {.lists = &lists, .places = places};
     return kin_gpu_layout_bytes(name_lists, &of);
-}
-
-static void free_lists(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists)
-{
-    kin_gpu_free(s->on.gpu, lists->words);
-    *lists = (kin_tree_gpu_lists){0};
 }
 
 /* ---- Rows that ask --------------------------------------------------------------------------- */
@@ -168,24 +148,22 @@ static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_a
     kin_tree_gpu_order job = {
         .tree = *s->tree, .rows = a->rounded, .count = a->count, .scratch_bytes = &bytes};
     KIN_TRY(KIN_TREE_LAUNCH(s, order, &job, "sizing the order of queries"));
-    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &job.scratch, bytes, 1, "sorting queries"));
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_TRY(kin_gpu_hold_alloc(&hold, s->on.gpu, &job.scratch, bytes, "sorting queries"));
     job.order = a->order;
-    const kith_status status = KIN_TREE_LAUNCH(s, order, &job, "sorting queries");
-    kin_gpu_free(s->on.gpu, job.scratch);
-    return status;
+    return KIN_TREE_LAUNCH(s, order, &job, "sorting queries");
 }
 
-kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
-                             const uint32_t *ids, kin_tree_gpu_asked *a)
+kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, kin_hold *hold,
+                             const kin_fused_rows *rows, const uint32_t *ids, kin_tree_gpu_asked *a)
 {
-    kith_ctx *ctx = s->on.ctx;
     kin_gpu *gpu = s->on.gpu;
     a->listed = ids != NULL;
     a->rounds = rows != NULL;
     a->wide = s->tree->wide;
-    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_asked, a, "rows that ask", &a->block));
+    KIN_TRY(kin_gpu_hold_layout(hold, gpu, name_asked, a, "rows that ask"));
     if (a->listed) {
-        KIN_TRY(kin_gpu_upload(ctx, gpu, a->ids, ids, (uint64_t)a->count * sizeof *ids));
+        KIN_TRY(kin_gpu_upload(s->on.ctx, gpu, a->ids, ids, (uint64_t)a->count * sizeof *ids));
     }
     if (rows != NULL) {
         KIN_TRY(round_rows(s, rows, a));
@@ -193,23 +171,16 @@ kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows 
     return a->ordered ? order_rows(s, a) : KITH_OK;
 }
 
-void kin_tree_gpu_asked_free(const kin_tree_gpu_solver *s, kin_tree_gpu_asked *a)
-{
-    kin_gpu_free(s->on.gpu, a->block);
-    *a = (kin_tree_gpu_asked){0};
-}
-
 /* ---- A walk ---------------------------------------------------------------------------------- */
 
-/* Adds what a walk has counted to the tally, and clears it. */
-static kith_status read_counters(kin_tree_gpu_solver *s, int64_t *lost)
+kith_status kin_tree_gpu_read_counters(kin_tree_gpu_solver *s, uint64_t *third)
 {
     kin_tree_gpu_counters seen;
     KIN_TRY(kin_gpu_download(s->on.ctx, s->on.gpu, &seen, s->counters, sizeof seen));
     KIN_TRY(kin_gpu_fill(s->on.ctx, s->on.gpu, s->counters, 0, sizeof *s->counters));
     s->tally.pairs += (double)seen.met[0];
     s->tally.keys += (double)seen.keys;
-    *lost = (int64_t)seen.met[2];
+    *third = seen.met[2];
     return KITH_OK;
 }
 
@@ -245,13 +216,16 @@ static kith_status walk_slices(kin_tree_gpu_solver *s, const kin_tree_gpu_walk *
     return KITH_OK;
 }
 
-static kith_status walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
-                               kin_tree_gpu_lists *lists, int64_t *lost)
+/* lost: places whose lists lost something. */
+static kith_status walk_places(kin_tree_gpu_solver *s, kin_hold *hold,
+                               const kin_tree_gpu_places *places, kin_tree_gpu_lists *lists,
+                               uint64_t *lost)
 {
+    lists_of of = {.lists = lists, .places = places->count};
     *lists = (kin_tree_gpu_lists){.wanted = s->wanted,
                                   .capacity = places->capacity != 0 ? places->capacity
                                                                     : kin_tree_gpu_capacity(s)};
-    KIN_TRY(make_lists(s, places->count, lists));
+    KIN_TRY(kin_gpu_hold_layout(hold, s->on.gpu, name_lists, &of, "candidate lists"));
     const kin_tree_gpu_walk job = {.tree = *s->tree,
                                    .rows = places->rounded,
                                    .row_lost = places->lost,
@@ -261,16 +235,15 @@ static kith_status walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places
                                    .met = s->counters->met};
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(s->request);
     KIN_TRY(way != NULL ? way->walk(s, &job) : walk_slices(s, &job));
-    return read_counters(s, lost);
+    return kin_tree_gpu_read_counters(s, lost);
 }
 
 kith_status kin_tree_gpu_look(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places)
 {
-    kin_tree_gpu_lists lists = {0};
-    int64_t lost = 0;
-    const kith_status status = walk_places(s, places, &lists, &lost);
-    free_lists(s, &lists);
-    return status;
+    kin_tree_gpu_lists lists;
+    uint64_t lost = 0;
+    KIN_HOLD(hold, s->on.ctx);
+    return walk_places(s, &hold, places, &lists, &lost);
 }
 
 /* ---- What lists have lost -------------------------------------------------------------------- */
@@ -291,21 +264,20 @@ static kith_status grow(kith_ctx *ctx, rest *r, int64_t more)
     return KITH_OK;
 }
 
-/* flags: by place, host memory that the caller frees. */
+/* flags: room for one by place, in host memory. */
 static kith_status collect(const kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
-                           const kin_tree_gpu_lists *lists, int64_t lost, uint8_t **flags, rest *r)
+                           const kin_tree_gpu_lists *lists, uint64_t lost, uint8_t *flags, rest *r)
 {
     kith_ctx *ctx = s->on.ctx;
     const uint64_t n = (uint64_t)places->count;
     uint32_t *ids = NULL;
     KIN_HOLD(hold, ctx);
-    KIN_TRY(grow(ctx, r, lost));
-    KIN_TRY(kin_alloc(ctx, flags, n, 1, "row flags"));
-    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, *flags, lists->lost, n));
+    KIN_TRY(grow(ctx, r, (int64_t)lost));
+    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, flags, lists->lost, n));
     KIN_NEW(&hold, ids, n, "rows to solve again");
     KIN_TRY(kin_gpu_download(ctx, s->on.gpu, ids, places->ids, n * sizeof *ids));
     for (int64_t p = 0; p < places->count && r->count < r->room; p++) {
-        if ((*flags)[p] != 0 && ids[p] != KITH_ID_NONE) {
+        if (flags[p] != 0 && ids[p] != KITH_ID_NONE) {
             r->ids[r->count++] = ids[p];
         }
     }
@@ -355,29 +327,30 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
 {
     kith_report *report = &s->on.ctx->report;
     int64_t start = kin_clock_ns();
-    kin_tree_gpu_lists lists = {0};
+    kin_tree_gpu_lists lists;
     kin_fused_delivery d = {.most = places->count};
     uint8_t *flags = NULL;
-    int64_t lost = 0;
+    uint64_t lost = 0;
     const int64_t before = r->count;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, walk_places(s, places, &lists, &lost), done);
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_TRY_GOTO(status, walk_places(s, &hold, places, &lists, &lost), done);
     report->seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
     if (!writes_at_once(a, &lists)) {
         KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
     }
     if (lost > 0) {
-        KIN_TRY_GOTO(status, collect(s, places, &lists, lost, &flags, r), done);
+        KIN_TRY_GOTO(status, kin_hold_alloc(&hold, &flags, (uint64_t)places->count, 1, "row flags"),
+                     done);
+        KIN_TRY_GOTO(status, collect(s, places, &lists, lost, flags, r), done);
     }
     KIN_TRY_GOTO(status, finish_lists(s, a, places, &lists, &d, flags), done);
-    KIN_TRY_GOTO(status, read_counters(s, &lost), done);
+    KIN_TRY_GOTO(status, kin_tree_gpu_read_counters(s, &lost), done);
     report->seconds_rescore += kin_clock_since(start);
 done:
     r->count = status == KITH_OK ? r->count : before;
-    kin_free(s->on.ctx, flags);
     kin_fused_delivery_free(a, &d);
-    free_lists(s, &lists);
     return status;
 }
 
@@ -389,15 +362,14 @@ static kith_status solve_part(kin_tree_gpu_solver *s, kin_fused_answers *a,
     const bool rounded = places->rounded != NULL;
     kin_tree_gpu_asked asked = {.count = count};
     kin_tree_gpu_places part = *places;
-    kith_status status = kin_tree_gpu_ask(s, rounded ? NULL : &places->rows, ids, &asked);
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_TRY(kin_tree_gpu_ask(s, &hold, rounded ? NULL : &places->rows, ids, &asked));
     part.ids = asked.ids;
     part.order = rounded ? asked.ids : NULL;
     part.rounded = rounded ? places->rounded : asked.rounded;
     part.lost = rounded ? places->lost : asked.lost;
     part.count = count;
-    KIN_THEN(status, solve_lists(s, a, &part, r));
-    kin_tree_gpu_asked_free(s, &asked);
-    return status;
+    return solve_lists(s, a, &part, r);
 }
 
 /* Places that a quarter of the scope holds, lists and rounded rows. */

@@ -5,7 +5,7 @@
  * together find the median's bucket by a histogram, search the bucket, and partition chunks to
  * where counting says. Both sides keep the order of their points, so numbers rise in every node.
  */
-#include "tree/tree_split.h"
+#include "tree/tree.h"
 
 #include "host/host_threads.h"
 

@@ -2,7 +2,7 @@
  *
  * Idea. Answers by a tree need nothing of each other:
  *
- *      corpus    brought once, a part by each, and copied from GPU to GPU (gpu_team.h)
+ *      corpus    brought once, a part by each, and copied from GPU to GPU (gpu.h)
  *      tree      each plants its own, which takes milliseconds
  *      search    each: its share of the queries, its rows of the outputs
  *      graph     each: its share of the points, as queries that leave themselves out

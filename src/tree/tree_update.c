@@ -46,7 +46,6 @@
 #include "tree/tree.h"
 
 #include "host/host_threads.h"
-#include "tree/tree_split.h"
 
 enum {
     POINTS_A_TASK = 2048,

@@ -18,7 +18,6 @@
  */
 #include "tree/tree_walk.h"
 
-#include "base/base_size.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_device.h"
+#include "engine/engine_call.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "index/index.h"

@@ -13,7 +13,6 @@
 
 #include "api/api_check.h"
 #include "engine/engine_call.h"
-#include "engine/engine_device.h"
 #include "fused/fused_search.h"
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"

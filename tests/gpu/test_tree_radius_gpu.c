@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "exact/exact_hits.h"
+#include "exact/exact_search.h"
 #include "kith/kith_cuda.h"
 #include "kith/kith_index.h"
 #include "support/support_caller.h"

@@ -5,7 +5,7 @@
 
 #include "base/base_size.h"
 #include "metric/metric_arith.h"
-#include "tree/tree_split.h"
+#include "tree/tree.h"
 
 #include <math.h>
 #include <stdlib.h>

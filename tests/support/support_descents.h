@@ -5,7 +5,7 @@
 #define SUPPORT_DESCENTS_H
 
 #include "graph/graph.h"
-#include "graph/graph_lists.h"
+#include "graph/graph_start.h"
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_reference.h"
 
-#include "gpu/gpu_team.h"
+#include "gpu/gpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "graph/graph_lists.h"
+#include "graph/graph_start.h"
 #include "support/support_descents.h"
 
 #include <stdio.h>

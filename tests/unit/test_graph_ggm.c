@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "exact/exact_corpus.h"
-#include "graph/graph_lists.h"
 #include "graph/graph_start.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base_mem.h"
-#include "exact/exact_runs.h"
+#include "exact/exact_search.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_engines.h"

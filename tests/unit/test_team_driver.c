@@ -14,7 +14,7 @@
 #include "base/base_try.h"
 #include "fused/fused_kernels.h"
 #include "fused/fused_search.h"
-#include "gpu/gpu_team.h"
+#include "gpu/gpu.h"
 #include "graph/graph_gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"

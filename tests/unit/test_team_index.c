@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu_team.h"
+#include "gpu/gpu.h"
 #include "index/index.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu_team.h"
+#include "gpu/gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_mixture.h"

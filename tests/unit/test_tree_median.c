@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "select/select_word.h"
-#include "tree/tree_split.h"
+#include "tree/tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
