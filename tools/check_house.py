@@ -36,11 +36,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (93502, 58000),
+    "code_lines_src": (93530, 58000),
     "files_src": (438, 350),
     "files_below_40_lines": (40, 40),
     "files_of_odd_length": (40, 40),
-    "headers_src": (124, 130),
+    "headers_src": (130, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),

@@ -8,12 +8,17 @@
  * takes a bucket at a time. Rows rise in each, so that the first that is found of a group is the
  * lowest, whatever the threads.
  *
- *     chunks of rows  -> hash, count by bucket -> places -> (hash, row) by bucket -> first of each
- * row
+ *     hashes by row -> counts by chunk and bucket -> (hash, row) by bucket -> first rows
  *
  * Cost. Some 10 ns a row and thread, and the row itself is read once; rows that are equal are
  * compared. */
-enum { LEAST_CHUNK = 16384, MOST_CHUNKS = 256, ROWS_A_BUCKET = 8192, MOST_BUCKETS = 1024 };
+enum {
+    ROWS_A_TASK = 4096,
+    LEAST_CHUNK = 16384,
+    MOST_CHUNKS = 256,
+    ROWS_A_BUCKET = 8192,
+    MOST_BUCKETS = 1024
+};
 
 typedef struct dealing {
     const kin_rows *rows;
@@ -93,14 +98,21 @@ static uint64_t spread(const dealing *d, uint32_t hash)
     return (uint64_t)hash * (uint64_t)d->buckets;
 }
 
-static kith_status hash_chunk(void *arg, int64_t chunk, int32_t thread)
+static kith_status hash_row(void *arg, int64_t row, int32_t thread)
+{
+    (void)thread;
+    const dealing *d = arg;
+    d->hashes[row] = hash_bytes(row_of(d->rows, row), d->row_bytes);
+    return KITH_OK;
+}
+
+static kith_status count_chunk(void *arg, int64_t chunk, int32_t thread)
 {
     (void)thread;
     const dealing *d = arg;
     uint32_t *counts = d->places + chunk * d->buckets;
     const int64_t last = kin_min_i64((chunk + 1) * d->chunk, d->count);
     for (int64_t row = chunk * d->chunk; row < last; row++) {
-        d->hashes[row] = hash_bytes(row_of(d->rows, row), d->row_bytes);
         counts[spread(d, d->hashes[row]) >> 32] += 1;
     }
     return KITH_OK;
@@ -157,17 +169,22 @@ static uint32_t enter(const dealing *d, int64_t at, uint32_t *slots, uint64_t si
     }
 }
 
+/* Degenerate rows, of which many may be equal, are in no group. */
 static kith_status find_firsts(void *arg, int64_t bucket, int32_t thread)
 {
     (void)thread;
     const dealing *d = arg;
+    const kin_row_transform *transforms = d->rows->transforms;
     const int64_t first = bucket > 0 ? bucket_end(d, bucket - 1) : 0;
     const int64_t end = bucket_end(d, bucket);
     uint32_t *slots = d->slots + slots_before(first, bucket);
     const int64_t size = 1 + (end - first) + (end - first) / 2;
     memset(slots, 0xff, (size_t)size * sizeof *slots);
     for (int64_t at = first; at < end; at++) {
-        d->firsts[(uint32_t)d->words[at]] = enter(d, at, slots, (uint64_t)size);
+        const uint32_t row = (uint32_t)d->words[at];
+        if (transforms == NULL || transforms[row].degenerate == 0.0) {
+            d->firsts[row] = enter(d, at, slots, (uint64_t)size);
+        }
     }
     return KITH_OK;
 }
@@ -253,7 +270,8 @@ static kith_status find_equal(kith_ctx *ctx, const kin_rows *rows, uint32_t *fir
     d.firsts = firsts;
     KIN_HOLD(hold, ctx);
     KIN_TRY(kin_hold_layout(&hold, name_dealing, &d, "rows by their hashes"));
-    KIN_TRY(kin_parallel(ctx, "prepare", d.chunks, hash_chunk, &d));
+    KIN_TRY(kin_parallel_rows(ctx, "prepare", d.count, ROWS_A_TASK, hash_row, &d));
+    KIN_TRY(kin_parallel(ctx, "prepare", d.chunks, count_chunk, &d));
     find_places(&d);
     KIN_TRY(kin_parallel(ctx, "prepare", d.chunks, deal_chunk, &d));
     return kin_parallel(ctx, "prepare", d.buckets, find_firsts, &d);

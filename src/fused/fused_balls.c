@@ -12,7 +12,6 @@
 #include "fused/fused_balls.h"
 
 enum {
-    LEAST_POINTS = 49152,
     ASKED = 8, /* rows of the corpus, */
     ASKED_K = 10,
     MOST_SHARE = 2, /* which may need one tile in two */
@@ -214,7 +213,7 @@ kith_status kin_fused_balls_make(const kin_fused_device *on, const kin_fused_bal
     kin_fused_balls *balls = NULL;
     bool serve = source->like != NULL;
     *out = NULL;
-    if (set->points < LEAST_POINTS || set->frame.type != KIN_FUSED_S8 ||
+    if (set->points < KIN_FUSED_BALLS_LEAST || set->frame.type != KIN_FUSED_S8 ||
         set->frame.bound != KIN_BOUND_DISTANCE || set->frame.row_bytes > KIN_FUSED_AIMED_BYTES ||
         (source->grew && !serve)) {
         return KITH_OK;

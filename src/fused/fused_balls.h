@@ -7,8 +7,9 @@
 
 #include "fused/fused_lists.h"
 
-/* Blocks of queries that are aimed at a time, at most. */
-enum { KIN_FUSED_AIMED_BLOCKS = 16 };
+/* Blocks of queries that are aimed at a time, at most; rows of a corpus that has balls, at least.
+ */
+enum { KIN_FUSED_AIMED_BLOCKS = 16, KIN_FUSED_BALLS_LEAST = 49152 };
 
 typedef struct kin_fused_balls {
     kin_fused_set set; /* KIN_FUSED_BALLS a tile; what a ball has lost is its radius, and more */

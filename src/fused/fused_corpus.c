@@ -137,8 +137,10 @@ kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, co
 
 uint64_t kin_fused_glance_bytes(const kith_matrix *points, int64_t askers)
 {
-    const uint64_t a_row = (uint64_t)kin_round_up(points->cols, KIN_FUSED_SLICE) + KIN_START_BYTES +
-                           sizeof(kin_fused_facts) + 2 * sizeof(uint32_t);
+    const uint64_t a_copy = (uint64_t)kin_round_up(points->cols, KIN_FUSED_SLICE) +
+                            sizeof(kin_fused_facts) + 2 * sizeof(uint32_t);
+    const uint64_t balls = a_copy * KIN_FUSED_BALLS / KIN_FUSED_TILE + 1;
+    const uint64_t a_row = a_copy + KIN_START_BYTES + balls;
     return (double)askers * (double)points->rows < MANY_PAIRS
                ? 0
                : kin_size_mul((uint64_t)points->rows, a_row);
@@ -193,7 +195,8 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
     const kin_fused_corpus *before = like != NULL && like->glance != NULL ? like->glance : like;
     const kin_fused_ball_source source = {.rows = &bytes->prepared.rows,
                                           .set = bytes->prepared.set,
-                                          .grew = before != NULL,
+                                          .grew = before != NULL && before->prepared.set.points >=
+                                                                        KIN_FUSED_BALLS_LEAST,
                                           .like = before != NULL ? before->balls : NULL};
     return kin_fused_balls_make(&on, &source, &bytes->balls);
 }

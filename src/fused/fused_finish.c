@@ -11,9 +11,11 @@
  * k of each row, sorted. As many rows at a time as keep that within LONG_BYTES.
  *
  * Memory. As many rows at a time as keep their lists within LIST_BYTES. In a scope of nothing
- * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix:
- * 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids; before that, 64 KiB of positions,
- * ids and reaches.
+ * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix, for
+ * k up to 4,096: 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids; before that, 64 KiB of
+ * positions, ids and reaches. For larger k the pairs of a batch, 4 KiB for each neighbour, were
+ * more. Long lists have their own room beside those (kin_fused_long_bytes), by the longest there
+ * is.
  *
  * A team. How the answers of several GPUs come together that did a graph in lockstep
  * (fused_search.c; graph/graph_finish_gpu.c).
@@ -362,7 +364,8 @@ static kith_status run_again(kin_fused_answers *a, const kin_fused_work *work,
     const int64_t useful = kin_min_i64(wished, kin_max_i64(work->cols.padded, work->lists.k + 8));
     const int32_t capacity = (int32_t)kin_min_i64(useful, words / KIN_FUSED_BLOCK);
     const int64_t most = words / kin_max_i64(capacity, 1) / KIN_FUSED_BLOCK * KIN_FUSED_BLOCK;
-    const bool twice = capacity >= 2 * work->lists.capacity || capacity >= useful;
+    const bool twice =
+        capacity > work->lists.capacity + work->lists.capacity / 2 || capacity >= useful;
     kith_status status = read_rows(&r, lost, count);
     for (int64_t first = 0; twice && first < count && status == KITH_OK; first += most) {
         status = run_batch(&r, first, kin_min_i64(most, count - first), capacity);

@@ -36,7 +36,7 @@ static void name_aiming(kin_layout *layout, void *job)
 /* None where not even one block of rows has room. */
 static int64_t aimed_blocks(const kin_fused_work *w, aiming *a)
 {
-    const uint64_t room = kin_gpu_room(w->on.gpu) / 4;
+    const uint64_t room = kin_gpu_scope(w->on.gpu) / 4;
     int64_t blocks = kin_min_i64(KIN_FUSED_AIMED_BLOCKS, w->rows.padded / KIN_FUSED_BLOCK);
     const int64_t processors = kin_max_i64(w->on.gpu->info.processors, 1);
     for (; blocks > 0; blocks--) {
@@ -128,7 +128,7 @@ static kith_status aim_all(kin_fused_work *w, aiming *a, int64_t blocks, bool *d
         }
         KIN_TRY(screen_aimed(w, a, &rows, &lists));
         KIN_TRY(row0 == 0 && w->wary ? look_at_lists(w, rows.points) : KITH_OK);
-        KIN_TRY(kin_progress(w->on.ctx, "screen", (double)row0 / (double)w->rows.points, 1.0));
+        KIN_TRY(kin_fused_work_pace(w, (double)row0 / (double)w->rows.points));
     }
     return KITH_OK;
 }

@@ -33,11 +33,9 @@
 #include "fused/fused_stage.h"
 
 #include "fused/fused_schedule.h"
-#include "host/host_threads.h"
 
 #include <math.h>
 #include <stddef.h>
-#include <time.h>
 
 /* A stage, in units of all that went before; of near tiles in units of what was met. What ends a
  * stage of those costs more than the candidates that it saves, until lists overflow. */
@@ -59,46 +57,16 @@ static kith_status clear_words(const kin_fused_work *w, uint32_t *first, uint64_
 
 /* ---- Pace ------------------------------------------------------------------------------------ */
 
-/* Until the device has reached the event; the caller may cancel meanwhile. A nap of the shortest
- * kind takes some 60 microseconds, so what ends soon is not slept through, and naps grow. */
-static kith_status wait_for(const kin_fused_work *w, void *event, double share)
-{
-    enum { LOOKS = 100, SHORTEST_NS = 1000, LONGEST_NS = 100000 };
-    const kin_gpu_ops *ops = w->on.gpu->module->ops;
-    struct timespec nap = {0, SHORTEST_NS};
-    int32_t done = 0;
-    if (w->on.ctx->params.progress == NULL) {
-        return kin_fused_launched(&w->on, ops->event_wait(event), "screening");
-    }
-    for (int look = 0; done == 0; look++) {
-        if (look > LOOKS) {
-            (void)nanosleep(&nap, NULL);
-            nap.tv_nsec = nap.tv_nsec < LONGEST_NS ? nap.tv_nsec + SHORTEST_NS : LONGEST_NS;
-        }
-        KIN_TRY(kin_fused_launched(&w->on, ops->event_done(event, &done), "screening"));
-        KIN_TRY(kin_progress(w->on.ctx, "screen", share, 1.0));
-    }
-    return KITH_OK;
-}
-
 /* Behind the launches of a stage: waits for the one before the last. */
 static kith_status end_stage(kin_fused_work *w, double share)
 {
     void *event = w->events[w->stages % 2];
     if (w->stages >= 2) {
-        KIN_TRY(wait_for(w, event, share));
+        KIN_TRY(kin_fused_work_await(w, event, share));
     }
     w->stages += 1;
     return kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
                               "screening");
-}
-
-kith_status kin_fused_work_pace(const kin_fused_work *w, double share)
-{
-    void *event = w->events[0];
-    KIN_TRY(kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
-                               "screening"));
-    return wait_for(w, event, share);
 }
 
 /* The same reaches, with what shadows have lost. */

@@ -6,6 +6,9 @@
 #include "fused/fused_stage.h"
 
 #include "fused/fused_schedule.h"
+#include "host/host_threads.h"
+
+#include <time.h>
 
 /* Chosen for one H200: a seed that costs a percent of a million rows' screen; units that load their
  * rows (two tiles' worth) rarely, and are still many for each processor. */
@@ -373,4 +376,36 @@ kith_status kin_fused_work_tally(const kin_fused_work *w, kin_fused_tally *tally
     tally->keys += (double)counters.keys;
     tally->looked += (double)counters.looked;
     return KITH_OK;
+}
+
+/* ---- Pace ------------------------------------------------------------------------------------ */
+
+/* A nap of the shortest
+ * kind takes some 60 microseconds, so what ends soon is not slept through, and naps grow. */
+kith_status kin_fused_work_await(const kin_fused_work *w, void *event, double share)
+{
+    enum { LOOKS = 100, SHORTEST_NS = 1000, LONGEST_NS = 100000 };
+    const kin_gpu_ops *ops = w->on.gpu->module->ops;
+    struct timespec nap = {0, SHORTEST_NS};
+    int32_t done = 0;
+    if (w->on.ctx->params.progress == NULL) {
+        return kin_fused_launched(&w->on, ops->event_wait(event), "screening");
+    }
+    for (int look = 0; done == 0; look++) {
+        if (look > LOOKS) {
+            (void)nanosleep(&nap, NULL);
+            nap.tv_nsec = nap.tv_nsec < LONGEST_NS ? nap.tv_nsec + SHORTEST_NS : LONGEST_NS;
+        }
+        KIN_TRY(kin_fused_launched(&w->on, ops->event_done(event, &done), "screening"));
+        KIN_TRY(kin_progress(w->on.ctx, "screen", share, 1.0));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_fused_work_pace(const kin_fused_work *w, double share)
+{
+    void *event = w->events[0];
+    KIN_TRY(kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
+                               "screening"));
+    return kin_fused_work_await(w, event, share);
 }

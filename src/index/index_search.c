@@ -19,6 +19,9 @@
  *
  * All else is a search of the points themselves, in host memory. */
 
+/* Rows that lose candidates among a choice are sorted by a block of threads each. */
+enum { MOST_K = KIN_FUSED_SORTED_K };
+
 /* Whether a choice of rows answers, or all of them; *kept: how many there are. */
 static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job, int64_t *kept)
 {
@@ -29,7 +32,7 @@ static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job
     }
     *kept = kin_filter_count_allowed(filter, job->corpus.rows);
     return *kept == job->corpus.rows ||
-           (corpus->prepared.plain && *kept > job->request.k &&
+           (corpus->prepared.plain && *kept > job->request.k && job->request.k < MOST_K &&
             kin_fused_screens(&job->request, *kept, job->queries.rows));
 }
 

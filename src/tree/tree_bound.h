@@ -185,15 +185,17 @@ KIN_HD float kin_tree_lost_kept(double lost)
  * are covered: a point that is left out has the larger key, not only the larger angle. With
  * u = 2^-53, h the exact number of two rows and h~ their key:
  *
- *   vectors  kin_cosine and the sine are within 2 ulp (metric_functions.h), 2u of a number up to 1;
- * a product of two of them within 2u + 2u + u/2. A vector: sqrt(2 * 4.6^2 + 2^2) u < 7u usual two
- * rows of |lat| <= pi/2, |lon| <= 8. A difference of components is rounded once, by u |difference|,
- * and halved exactly. The two terms of h are squares: 2 sqrt(h) is the length of (2 sin(./2), 2
- * sqrt(cos cos) sin(./2)), whose two parts move by no more than the differences do: by u
- * sqrt(3.15^2 + 16^2) < 17u in all. From there on everything is positive and relative: sines 4u,
- * squares 9u, cosines 4u each, products 19u, sum 20u, so that the root, up to 2, is within 22u.
- * Cutting to 1 moves no key away from h <= 1. |D - 2 sqrt(h)| < 39u, half of it each row's others
- * terms may cancel (beyond a pole a cosine is negative), so the bound of h is absolute:
+ *   vectors  kin_cosine and the sine are within 2 ulp (metric_functions.h), 2u of a number up
+ *            to 1; a product of two of them within 2u + 2u + u/2. A vector:
+ *            sqrt(2 * 4.6^2 + 2^2) u < 7u
+ *   usual    two rows of |lat| <= pi/2, |lon| <= 8. A difference of components is rounded once, by
+ *            u |difference|, and halved exactly. The two terms of h are squares: 2 sqrt(h) is the
+ *            length of (2 sin(./2), 2 sqrt(cos cos) sin(./2)), whose two parts move by no more than
+ *            the differences do: by u sqrt(3.15^2 + 16^2) < 17u in all. From there on everything is
+ *            positive and relative: sines 4u, squares 9u, cosines 4u each, products 19u, sum 20u,
+ *            so that the root, up to 2, is within 22u. Cutting to 1 moves no key away from h <= 1.
+ *            |D - 2 sqrt(h)| < 39u, half of it each row's
+ *   others   terms may cancel (beyond a pole a cosine is negative), so the bound of h is absolute:
  *            squares 4.5u, the second term 9.5u, the sum 15u; and sin^2(x/2) moves by at most half
  *            of what x does: u/2 (|lat| + |lat'| + |lon| + |lon'|). That is at most n_q + n_c,
  *                n = 32u + u/2 (|lat| + |lon|)     of a row that is not usual

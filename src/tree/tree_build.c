@@ -87,19 +87,27 @@ static bool is_plain(const kin_tree_build *b)
            !b->tree->places;
 }
 
-static const float *plain_row(const kin_tree_build *b, int64_t number)
+static const char *plain_row(const kin_tree_build *b, int64_t number)
 {
     const kith_matrix *m = &b->corpus->rows.matrix;
-    return (const float *)(const void *)((const char *)m->data + b->ids[number] * m->stride_bytes);
+    return (const char *)m->data + b->ids[number] * m->stride_bytes;
+}
+
+/* Rows may start at any byte. */
+static float plain_value(const char *row, int32_t column)
+{
+    float value;
+    memcpy(&value, row + (size_t)column * sizeof value, sizeof value);
+    return value;
 }
 
 static void measure_plain(const kin_tree_build *b, int64_t first, int64_t last, double *low,
                           double *high)
 {
     for (int64_t i = first; i < last; i++) {
-        const float *row = plain_row(b, i);
+        const char *row = plain_row(b, i);
         for (int32_t c = 0; c < b->tree->cols; c++) {
-            const double value = row[c];
+            const double value = plain_value(row, c);
             low[c] = value < low[c] ? value : low[c];
             high[c] = value > high[c] ? value : high[c];
         }
@@ -182,10 +190,10 @@ static bool scales_alone(const kin_tree_build *b)
 
 static double scale_row(const kin_tree_build *b, int64_t number, float *out)
 {
-    const float *row = plain_row(b, number);
+    const char *row = plain_row(b, number);
     const float scale = (float)b->tree->scale;
     for (int32_t c = 0; c < b->tree->cols; c++) {
-        out[c] = row[c] * scale + 0.0F;
+        out[c] = plain_value(row, c) * scale + 0.0F;
     }
     return b->tree->slack;
 }

@@ -487,9 +487,10 @@ void kin_tree_join(kin_tree *tree, int64_t node)
 /* ---- Rows that are dealt to leaves ------------------------------------------------------------
  */
 
-/* Idea. From where a node's rows fit into a core's own cache they are copied there once, and move
- * with their numbers at every split, between the two halves of a plot: each level reads and writes
- * what stands side by side. Above, only numbers move, as rows would be as many bytes again. */
+/* Idea. From the node on that is dealt to a thread, or where its rows fit into a core's own cache,
+ * they are copied to a plot once, and move with their numbers at every split, between its two
+ * halves: each level reads and writes what stands side by side. Above, only numbers move, as rows
+ * would be as many bytes again. */
 
 /* rows: of the leaf's points, one behind the other; NULL: where their numbers say. */
 static void write_leaf(const kin_tree_build *b, int64_t leaf, const float *rows)

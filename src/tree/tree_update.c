@@ -25,9 +25,10 @@
  * point that it has at least, so that the last building costs twelve in all.
  * A removal is one pass over the points, and log2(rows removed) steps for each.
  *
- * Memory: kin_tree_add holds, beside the tree, 16 bytes and a row in float32 for each new point, 20
- * and a row for each point that is dealt anew, and 16 for each leaf; or, where the tree is made
- * again, a second one and what kin_tree_make holds. kin_tree_remove holds nothing but for the
+ * Memory: kin_tree_add holds, beside the tree, 24 bytes and a row in float32 for each new point and
+ * for each that is dealt anew, plots of half as many rows or, of few, two for each point and
+ * thread, and 16 for each leaf; or, where the tree is made again, a second one and what
+ * kin_tree_make holds. kin_tree_remove holds nothing but for the
  * latter, and keeps a loose tree where that fails.
  *
  *   threads  the caller has the tree for himself; the same bytes for any number of threads. The

@@ -501,6 +501,7 @@ typedef struct glance_data {
     kith_metric metric;
     uint64_t clusters;
     double width;
+    int64_t rows; /* of an index that is made once */
 } glance_data;
 
 static test_rows clustered(const glance_data *data, int64_t rows, uint64_t seed)
@@ -525,7 +526,7 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
 {
     static const int64_t counts[] = {1, 2, 3, 7, 16, 17, 55, GLANCES};
     static const int64_t wanted_k[] = {1, 10, 100};
-    test_rows points = clustered(data, MANY, 5);
+    test_rows points = clustered(data, data->rows, 5);
     test_rows queries = clustered(data, GLANCES, 6);
     kith_index_params params = kith_index_params_default();
     kith_search_params search = kith_search_params_default();
@@ -559,10 +560,11 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
 
 static void glances(void **state)
 {
-    static const glance_data samples[] = {{KITH_EUCLIDEAN, 700, 2.0},
-                                          {KITH_COSINE, 700, 3.0},
-                                          {KITH_SQEUCLIDEAN, 40, 1e-4},
-                                          {KITH_EUCLIDEAN, 60, 1.0}};
+    const int64_t many = test_is_slow_build() ? MANY : 600000; /* tiles enough for any device */
+    const glance_data samples[] = {{KITH_EUCLIDEAN, 700, 2.0, MANY},
+                                   {KITH_COSINE, 700, 3.0, MANY},
+                                   {KITH_SQEUCLIDEAN, 40, 1e-4, MANY},
+                                   {KITH_EUCLIDEAN, 60, 1.0, many}};
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
     int wrong = 0;
@@ -572,15 +574,15 @@ static void glances(void **state)
     for (int i = 0; i < 4; i++) {
         wrong += compare_glances(cpu, gpu, &samples[i], &s8[i], &skips);
     }
+    const bool all_told = !test_is_slow_build() || gpu->gpu->info.processors <= 16;
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    (void)printf(
-        "1 to 60 queries of 50,300 rows, %d searches each: %d, %d, %d, %d by bytes, %d left "
-        "tiles out; far queries, and rows that bytes do not tell apart: %d differ\n",
-        test_is_slow_build() ? 8 : 24, s8[0], s8[1], s8[2], s8[3], skips, wrong);
+    (void)printf("1 to 60 queries, %d searches of a set: %d, %d, %d, %d by bytes, %d left tiles "
+                 "out; far queries, and rows that bytes do not tell apart: %d differ\n",
+                 test_is_slow_build() ? 8 : 24, s8[0], s8[1], s8[2], s8[3], skips, wrong);
     assert_int_equal(wrong, 0);
-    assert_true(s8[0] > 0 && s8[1] > 0);
-    assert_int_equal(s8[2], 0);
+    assert_true(s8[0] > 0 && s8[1] > 0 && s8[2] == 0);
+    assert_true(skips > 0 || !all_told);
 }
 
 /* ---- Many queries of many rows --------------------------------------------------------------- */
@@ -615,8 +617,8 @@ static void glances_of_many(void **state)
 {
     static const double outside[] = {0.0, 9.6, 240.0, 0.0};
     enum { TIMES = sizeof outside / sizeof *outside };
-    static const glance_data near = {KITH_EUCLIDEAN, 700, 2.0};
-    static const glance_data apart = {KITH_EUCLIDEAN, 60, 1.0};
+    static const glance_data near = {KITH_EUCLIDEAN, 700, 2.0, MANY};
+    static const glance_data apart = {KITH_EUCLIDEAN, 60, 1.0, MANY};
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx *gpu = test_gpu_ctx(2, 0);
     bool s8[TIMES] = {false};
@@ -760,8 +762,9 @@ static int grow(test_caller *c, kith_ctx *cpu, kith_ctx *gpu, const glance_data 
 
 static void grown(void **state)
 {
-    static const glance_data all[] = {
-        {KITH_EUCLIDEAN, 900, 0.5}, {KITH_COSINE, 900, 2.0}, {KITH_INNER_PRODUCT, 300, 1.0}};
+    static const glance_data all[] = {{KITH_EUCLIDEAN, 900, 0.5, 0},
+                                      {KITH_COSINE, 900, 2.0, 0},
+                                      {KITH_INNER_PRODUCT, 300, 1.0, 0}};
     (void)state;
     test_caller c = test_caller_open();
     kith_ctx *cpu = test_cpu_ctx();
