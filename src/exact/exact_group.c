@@ -192,7 +192,8 @@ static kith_status find_firsts(void *arg, int64_t bucket, int32_t thread)
 /* ---- Groups of what is known by row ---------------------------------------------------------- */
 
 typedef struct facts {
-    const uint32_t *firsts;              /* NULL: each row is its own */
+    bool distinct;                       /* each row is its own; or */
+    const uint32_t *firsts;              /* the lowest row that it is equal to */
     const kin_row_transform *transforms; /* NULL, or they say what is degenerate; */
     const uint8_t *degenerate;           /* or these do; NULL */
 } facts;
@@ -256,7 +257,7 @@ static kith_status collect(kith_ctx *ctx, const facts *k, kin_groups *groups)
         const uint32_t row = (uint32_t)i;
         status = is_degenerate(k, i)
                      ? note_degenerate(ctx, row, groups)
-                     : add_row(ctx, &last, row, k->firsts != NULL ? k->firsts[i] : row, groups);
+                     : add_row(ctx, &last, row, k->distinct ? row : k->firsts[i], groups);
     }
     kin_free(ctx, last);
     return status;
@@ -281,11 +282,13 @@ static kith_status make_groups(kith_ctx *ctx, const facts *k, const kin_rows *ro
                                kin_groups *groups)
 {
     facts all = *k;
-    kith_status status = kin_alloc(ctx, &groups->firsts, (uint64_t)groups->rows,
-                                   sizeof *groups->firsts, "distinct rows");
+    uint32_t *firsts = NULL;
+    KIN_TRY(kin_alloc(ctx, &firsts, (uint64_t)groups->rows, sizeof *firsts, "distinct rows"));
+    groups->firsts = firsts;
+    kith_status status = KITH_OK;
     if (rows != NULL) {
-        all.firsts = groups->firsts;
-        KIN_THEN(status, find_equal(ctx, rows, groups->firsts));
+        all.firsts = firsts;
+        status = find_equal(ctx, rows, firsts);
     }
     KIN_THEN(status, collect(ctx, &all, groups));
     if (status != KITH_OK) {
@@ -298,15 +301,17 @@ kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguis
                             kin_groups *groups)
 {
     *groups = (kin_groups){.rows = rows->matrix.rows};
-    return make_groups(ctx, &(facts){.transforms = rows->transforms}, distinguish ? NULL : rows,
-                       groups);
+    return make_groups(ctx, &(facts){.distinct = distinguish, .transforms = rows->transforms},
+                       distinguish ? NULL : rows, groups);
 }
 
 kith_status kin_groups_of_firsts(kith_ctx *ctx, int64_t rows, const uint32_t *firsts,
                                  const uint8_t *degenerate, kin_groups *groups)
 {
     *groups = (kin_groups){.rows = rows};
-    return make_groups(ctx, &(facts){.firsts = firsts, .degenerate = degenerate}, NULL, groups);
+    return make_groups(
+        ctx, &(facts){.distinct = firsts == NULL, .firsts = firsts, .degenerate = degenerate}, NULL,
+        groups);
 }
 
 void kin_groups_free(kith_ctx *ctx, kin_groups *groups)
