@@ -128,7 +128,7 @@ static kith_status aim_all(kin_fused_work *w, aiming *a, int64_t blocks, bool *d
         }
         KIN_TRY(screen_aimed(w, a, &rows, &lists));
         KIN_TRY(row0 == 0 && w->wary ? look_at_lists(w, rows.points) : KITH_OK);
-        KIN_TRY(kin_fused_work_pace(w, (double)row0 / (double)w->rows.points));
+        KIN_TRY(kin_fused_work_end_stage(w, (double)row0 / (double)w->rows.points));
     }
     return KITH_OK;
 }

@@ -55,20 +55,6 @@ static kith_status clear_words(const kin_fused_work *w, uint32_t *first, uint64_
     return kin_gpu_fill(w->on.ctx, w->on.gpu, first, 0, words * sizeof *first);
 }
 
-/* ---- Pace ------------------------------------------------------------------------------------ */
-
-/* Behind the launches of a stage: waits for the one before the last. */
-static kith_status end_stage(kin_fused_work *w, double share)
-{
-    void *event = w->events[w->stages % 2];
-    if (w->stages >= 2) {
-        KIN_TRY(kin_fused_work_await(w, event, share));
-    }
-    w->stages += 1;
-    return kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
-                              "screening");
-}
-
 /* The same reaches, with what shadows have lost. */
 static kith_status worst_of_cast(const kin_fused_work *w)
 {
@@ -317,7 +303,7 @@ static kith_status run_seed(kin_fused_work *w, bool gathers)
     }
     kin_gpu_free(on->gpu, w->matrix);
     w->matrix = NULL;
-    return end_stage(w, 0.0);
+    return kin_fused_work_end_stage(w, 0.0);
 }
 
 /* Candidates of the seeds of rows whose reach is known: no costs are written. Both blocks of a pair
@@ -342,7 +328,7 @@ static kith_status screen_seeds(kin_fused_work *w)
     if (!w->known) { /* else the one stage that follows ends with the tightening of both */
         KIN_TRY(tighten(w));
     }
-    return end_stage(w, 0.0);
+    return kin_fused_work_end_stage(w, 0.0);
 }
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
@@ -510,7 +496,7 @@ static kith_status run_graph_stages(kin_fused_work *w, int64_t first, int64_t en
         o.first += near;
         o.end -= length - near;
         KIN_TRY(cast ? watch_cast(w, &o, length)
-                     : end_stage(w, (double)known_of(&o) / (double)o.all));
+                     : kin_fused_work_end_stage(w, (double)known_of(&o) / (double)o.all));
     }
     return KITH_OK;
 }
@@ -551,7 +537,7 @@ static kith_status run_search_stages(kin_fused_work *w, int64_t first, int64_t e
             kin_min_i64(SEARCH_GROWTH * (known + first - begin), w->size.stretch);
         const int64_t last = kin_min_i64(end, first + length);
         KIN_TRY(run_stage(w, first, last));
-        KIN_TRY(end_stage(w, (double)first / (double)end));
+        KIN_TRY(kin_fused_work_end_stage(w, (double)first / (double)end));
         first = last;
     }
     return KITH_OK;
@@ -566,7 +552,7 @@ static kith_status run_near_stages(kin_fused_work *w, int64_t first, int64_t end
         const int64_t left = kin_min_i64(end - first, w->size.stretch);
         const int64_t length = longest < (double)left ? kin_max_i64(1, (int64_t)longest) : left;
         KIN_TRY(run_stage(w, first, first + length));
-        KIN_TRY(end_stage(w, (double)first / (double)end));
+        KIN_TRY(kin_fused_work_end_stage(w, (double)first / (double)end));
         met += w->near_share * (double)length;
         first += length;
     }
@@ -581,7 +567,7 @@ static kith_status run_wide_stages(kin_fused_work *w)
     const int count = (int)(sizeof ends / sizeof ends[0]);
     for (int i = 0; i < count; i++) {
         KIN_TRY(run_stage(w, i == 0 ? 0 : ends[i - 1], ends[i]));
-        KIN_TRY(end_stage(w, (double)(i + 1) / (double)count));
+        KIN_TRY(kin_fused_work_end_stage(w, (double)(i + 1) / (double)count));
     }
     return KITH_OK;
 }

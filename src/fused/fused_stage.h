@@ -172,8 +172,8 @@ kith_status kin_fused_work_screen(const kin_fused_work *work, int64_t first, int
 void kin_fused_work_stretch(kin_fused_work *work, double an_offset);
 /* Until the device has done all that was launched; the caller may cancel meanwhile. */
 kith_status kin_fused_work_pace(const kin_fused_work *work, double share);
-/* The same until it has reached the event. */
-kith_status kin_fused_work_await(const kin_fused_work *work, void *event, double share);
+/* Behind the launches of a stage: waits for the one before the last. */
+kith_status kin_fused_work_end_stage(kin_fused_work *work, double share);
 /* The worst of tiles of rows, by the reach that is known. */
 kith_status kin_fused_work_worst(const kin_fused_work *work);
 

@@ -380,9 +380,9 @@ kith_status kin_fused_work_tally(const kin_fused_work *w, kin_fused_tally *tally
 
 /* ---- Pace ------------------------------------------------------------------------------------ */
 
-/* A nap of the shortest
- * kind takes some 60 microseconds, so what ends soon is not slept through, and naps grow. */
-kith_status kin_fused_work_await(const kin_fused_work *w, void *event, double share)
+/* A nap of the shortest kind takes some 60 microseconds, so what ends soon is not slept through,
+ * and naps grow. */
+static kith_status await(const kin_fused_work *w, void *event, double share)
 {
     enum { LOOKS = 100, SHORTEST_NS = 1000, LONGEST_NS = 100000 };
     const kin_gpu_ops *ops = w->on.gpu->module->ops;
@@ -407,5 +407,16 @@ kith_status kin_fused_work_pace(const kin_fused_work *w, double share)
     void *event = w->events[0];
     KIN_TRY(kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
                                "screening"));
-    return kin_fused_work_await(w, event, share);
+    return await(w, event, share);
+}
+
+kith_status kin_fused_work_end_stage(kin_fused_work *w, double share)
+{
+    void *event = w->events[w->stages % 2];
+    if (w->stages >= 2) {
+        KIN_TRY(await(w, event, share));
+    }
+    w->stages += 1;
+    return kin_fused_launched(&w->on, w->on.gpu->module->ops->event_record(w->on.stream, event),
+                              "screening");
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "index/index.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
@@ -519,10 +520,10 @@ static test_rows clustered(const glance_data *data, int64_t rows, uint64_t seed)
     return made;
 }
 
-/* How many of the answers of an index on the GPU differ; s8: how many searches read bytes; skips:
- * how many left tiles out. */
+/* How many answers of an index on the GPU differ; s8: searches that read bytes; skips: that left
+ * tiles out, which none may on a device that is large for the rows. */
 static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data, int *s8,
-                           int *skips)
+                           int *skips, bool *large)
 {
     static const int64_t counts[] = {1, 2, 3, 7, 16, 17, 55, GLANCES};
     static const int64_t wanted_k[] = {1, 10, 100};
@@ -531,14 +532,14 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
     kith_index_params params = kith_index_params_default();
     kith_search_params search = kith_search_params_default();
     kith_index *index = NULL;
+    const bool few = test_is_slow_build(); /* one k for each, then */
     int wrong = 0;
     params.metric = search.metric = data->metric;
     test_works(gpu, kith_index_create(gpu, &points.matrix, &params, &index));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        const bool few = test_is_slow_build(); /* one k for each, then */
         for (size_t j = few ? i % 3 : 0; j < sizeof wanted_k / sizeof *wanted_k; j += few ? 3 : 1) {
-            kith_matrix asked = queries.matrix;
             kith_report report = {.struct_size = sizeof report};
+            kith_matrix asked = queries.matrix;
             asked.rows = counts[i];
             search.k = wanted_k[j];
             kith_neighbors wanted = test_answer_make(asked.rows, search.k);
@@ -546,12 +547,13 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
             test_works(cpu, kith_search(cpu, &points.matrix, &asked, &search, &wanted, NULL));
             test_works(gpu, kith_index_search(gpu, index, &asked, &search, &got, &report));
             wrong += test_answers_differ("few queries", &wanted, &got);
-            *s8 += strcmp(report.screen, "s8") == 0 ? 1 : 0;
-            *skips += report.skipped_share > 0.0 ? 1 : 0;
+            *s8 += strcmp(report.screen, "s8") == 0;
+            *skips += report.skipped_share > 0.0;
             test_answer_free(&got);
             test_answer_free(&wanted);
         }
     }
+    *large = index->gpu->info.processors > data->rows / 3000;
     kith_index_free(index);
     test_rows_free(&queries);
     test_rows_free(&points);
@@ -560,6 +562,7 @@ static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data
 
 static void glances(void **state)
 {
+    (void)state;
     const int64_t many = test_is_slow_build() ? MANY : 600000; /* tiles enough for any device */
     const glance_data samples[] = {{KITH_EUCLIDEAN, 700, 2.0, MANY},
                                    {KITH_COSINE, 700, 3.0, MANY},
@@ -570,19 +573,17 @@ static void glances(void **state)
     int wrong = 0;
     int s8[4] = {0};
     int skips = 0;
-    (void)state;
+    bool large = false; /* of the last */
     for (int i = 0; i < 4; i++) {
-        wrong += compare_glances(cpu, gpu, &samples[i], &s8[i], &skips);
+        wrong += compare_glances(cpu, gpu, &samples[i], &s8[i], &skips, &large);
     }
-    const bool all_told = !test_is_slow_build() || gpu->gpu->info.processors <= 16;
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
     (void)printf("1 to 60 queries, %d searches of a set: %d, %d, %d, %d by bytes, %d left tiles "
                  "out; far queries, and rows that bytes do not tell apart: %d differ\n",
                  test_is_slow_build() ? 8 : 24, s8[0], s8[1], s8[2], s8[3], skips, wrong);
     assert_int_equal(wrong, 0);
-    assert_true(s8[0] > 0 && s8[1] > 0 && s8[2] == 0);
-    assert_true(skips > 0 || !all_told);
+    assert_true(s8[0] > 0 && s8[1] > 0 && s8[2] == 0 && (skips > 0 || large));
 }
 
 /* ---- Many queries of many rows --------------------------------------------------------------- */
@@ -644,8 +645,7 @@ static void glances_of_many(void **state)
                  "apart: by bytes %d, %d, %d, %d, %.0f %% of tiles left out; %d differ\n",
                  MANY_QUERIES, MANY, s8[0], s8[1], s8[2], s8[3], 100.0 * skipped, wrong);
     assert_int_equal(wrong, 0);
-    assert_true(s8[0] || test_is_slow_build());
-    assert_true(skipped > 0.0 || test_is_slow_build());
+    assert_true((s8[0] && skipped > 0.5) || test_is_slow_build());
     assert_false(s8[2]);
 }
 
