@@ -48,7 +48,9 @@
  * their header on to C's, which is no C++. */
 #include <atomic>
 #define _STDATOMIC_H
+using std::atomic_bool;
 using std::atomic_int_fast64_t;
+using std::atomic_uchar;
 using std::atomic_uint_fast64_t;
 extern "C" {
 #include "tree/tree_gpu.h"
