@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Radius search, and the tables that it gives. A table keeps the context that made it. */
+ * Radius search, and the tables that it gives; and pairs within a distance. A table keeps the
+ * context that made it. */
 #include "api/api_check.h"
 
 #include "file/file_stream.h"

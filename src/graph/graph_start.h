@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The start where there is a screen.
+ * What descents on both machines begin and end with: lists, samples, rounds, halves, the finish
+ * and control; and the start where there is a screen.
  *
  *   by cells    a point meets the members of its nearest cells (graph_cells.h), of more and more
  *               of them, until little is new

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kith's own powers and roots, for the metric minkowski: x^p of a component, s^(1/p) of their sum.
+ * kith's own powers and roots, for the metric minkowski: x^p of a component, s^(1/p) of their sum;
+ * and at the end sine, cosine and haversine, whose arguments may be negative.
  *
  * Idea. Every C library has its own pow(), and its last bits differ. These are fixed lists of IEEE
  * operations, as the logarithm is (below), so they have the same bits on every machine.
