@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pieces of a result: checked, summed up, put in their places and recorded; and space of a disk that
- * is reserved for them. */
+ * Pieces of a result: checked, summed up, put in their places and recorded; and space of a disk
+ * that is reserved for them. */
 #define _GNU_SOURCE
 #include "file/file_stream.h"
 
