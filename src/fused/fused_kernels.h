@@ -235,9 +235,11 @@ typedef struct kin_fused_screen {
      * goes to matrix[r * pitch + (unit.first - first_tile(block) + t) * 128 + c], first_tile(block)
      * = block * tiles_a_block. Rows from `points` on are not written; padding columns are, with the
      * largest order. minima (NULL: none): [r * pitch / 128 + tile]: the least order of each tile.
-     */
+     * parts: in place of both, [(r * pitch + the same place) / KIN_FUSED_PART]: the least order of
+     * each part of a tile, of so many columns, whichever these are. */
     uint32_t *matrix;
     uint32_t *minima;
+    uint32_t *parts;
     int64_t pitch;
     uint32_t tiles_a_block;
 
@@ -271,7 +273,7 @@ typedef struct kin_fused_kth {
     const uint32_t *matrix; /* rows x pitch, by row - row0 */
     const uint32_t *minima; /* rows x pitch / 128, or NULL */
     int64_t pitch;
-    int64_t count; /* columns, a multiple of 128 */
+    int64_t count; /* columns, a multiple of 128; or parts, of 16 */
     const uint32_t *own;
     kin_bound_row col_worst;
 } kin_fused_kth;
@@ -344,8 +346,9 @@ typedef struct kin_fused_tighten {
     kin_fused_word *gates;  /* with worst: padded, or NULL */
     uint64_t *kept;         /* one number, cleared before: entries left; or NULL */
     int32_t *before; /* rows, or NULL: entries that the last tightening left (at first 0), then
-                        what this one leaves. A list that overflowed goes back to them, so that
-                        what it keeps does not depend on who came first */
+                        what this one leaves. Where nothing came, nothing is done */
+    bool restores;   /* a list that overflowed goes back to what was before, so that what it keeps
+                        does not depend on who came first */
 } kin_fused_tighten;
 
 /* Sorts each `run` consecutive positions by rising reach (ties: by id): ids and reaches are

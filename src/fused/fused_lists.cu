@@ -33,7 +33,14 @@ static __device__ __forceinline__ int32_t entries_of(const kin_fused_tighten &jo
     if (pushed <= job.lists.capacity) {
         return pushed;
     }
-    return job.before != NULL ? job.before[row] : job.lists.capacity;
+    return job.restores ? job.before[row] : job.lists.capacity;
+}
+
+/* Whether the list is what the last tightening left. */
+static __device__ __forceinline__ bool is_tight(const kin_fused_tighten &job, int64_t row,
+                                                int32_t pushed)
+{
+    return job.before != NULL && pushed == job.before[row];
 }
 
 /* By one thread of those that tightened a list. */
@@ -64,7 +71,8 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
         const int32_t pushed = job.lists.counts[row];
         const int32_t count = entries_of(job, row, pushed);
         /* With fewer than k entries nothing is proven that was not known when they came. */
-        const int32_t kept = count < job.lists.k ? count : warp_tighten_any<MOST>(job, row, count);
+        const bool stays = count < job.lists.k || is_tight(job, row, pushed);
+        const int32_t kept = stays ? count : warp_tighten_any<MOST>(job, row, count);
         __syncwarp();
         if (threadIdx.x % 32 == 0) {
             settle(job, row, pushed, kept);
@@ -87,7 +95,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t row = blockIdx.x;
     const int32_t pushed = job.lists.counts[row];
     const int32_t count = entries_of(job, row, pushed);
-    const int32_t kept = count < job.lists.k ? count : block_tighten(job, row, count, &shared);
+    const bool stays = count < job.lists.k || is_tight(job, row, pushed);
+    const int32_t kept = stays ? count : block_tighten(job, row, count, &shared);
     __syncthreads();
     if (threadIdx.x == 0) {
         settle(job, row, pushed, kept);

@@ -269,8 +269,9 @@ static size_t row_bytes(const kin_fused_screen *job)
 
 bool kin_fused_screen_is_few(const kin_fused_screen *job)
 {
-    return job->mode == KIN_FUSED_MATRIX && job->cols.frame.type == KIN_FUSED_S8 &&
-           job->rows.points <= MOST_ROWS && row_bytes(job) <= ROW_BYTES;
+    return job->mode == KIN_FUSED_MATRIX && job->parts == NULL &&
+           job->cols.frame.type == KIN_FUSED_S8 && job->rows.points <= MOST_ROWS &&
+           row_bytes(job) <= ROW_BYTES;
 }
 
 template <int NT> static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)

@@ -343,6 +343,11 @@ write_tile(const params &p, const work &w, shared_state *s, uint32_t number, uin
                 *(uint2 *)(to + 8 * n) = make_uint2(order[0], order[1]);
             }
         }
+        if (real && job.parts != NULL) { /* a warp's columns are a part for each lane of a quad */
+            const uint64_t first = position * (uint64_t)job.pitch + place * KIN_FUSED_TILE;
+            job.parts[first / KIN_FUSED_PART + (uint64_t)(warp % WARPS_A_ROW * 4 + lane % 4)] =
+                least;
+        }
         if (job.minima != NULL) {
             least = min(least, __shfl_xor_sync(0xffffffffU, least, 1));
             least = min(least, __shfl_xor_sync(0xffffffffU, least, 2));

@@ -185,7 +185,7 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
         hopper_take_registers<mine::TESTING_REGISTERS>();
         const int32_t thread = (int32_t)threadIdx.x % 128;
         if constexpr (MODE == KIN_FUSED_MATRIX && STEPS > 0) {
-            if (p.job.rows.points <= FEW_ROWS) {
+            if (p.job.rows.points <= FEW_ROWS && p.job.parts == NULL) {
                 consume_few<TYPE, STEPS, ACC>(p, s, rows, ring, group, thread);
                 return;
             }

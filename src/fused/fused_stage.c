@@ -37,6 +37,9 @@
 #include <math.h>
 #include <stddef.h>
 
+/* Parts of a seed's tiles, at least, whose least costs may tell its reach. */
+enum { PARTS_A_NEIGHBOUR = 8 };
+
 /* A stage, in units of all that went before; of near tiles in units of what was met. What ends a
  * stage of those costs more than the candidates that it saves, until lists overflow. */
 enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 3 };
@@ -88,12 +91,13 @@ static kith_status tighten_shared(kin_fused_work *w)
     kin_fused_share *share = &w->share;
     const int64_t first = kin_fused_share_first(share);
     const int64_t rows = kin_fused_share_count(share);
-    const bool whole = w->before != NULL;
+    const bool whole = w->cut_short;
     KIN_TRY(kin_fused_share_lists(&w->on, share, &w->lists, w->rows.points, whole));
     const kin_fused_tighten job = {.set = kin_fused_set_part(&w->rows, first, rows),
                                    .cols_set = w->cols,
                                    .lists = kin_fused_lists_part(&w->lists, first, rows),
-                                   .before = whole ? w->before + first : NULL};
+                                   .before = whole ? w->before + first : NULL,
+                                   .restores = whole};
     KIN_TRY(
         kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
     KIN_TRY(kin_fused_share_reach(&w->on, share, &w->lists));
@@ -110,7 +114,8 @@ static kith_status tighten(kin_fused_work *w)
                                    .lists = w->lists,
                                    .worst = w->worst,
                                    .gates = w->gates,
-                                   .before = w->before};
+                                   .before = w->before,
+                                   .restores = w->cut_short};
     KIN_TRY(
         kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
     return worst_of_cast(w);
@@ -208,23 +213,26 @@ static kith_status screen_costs(const kin_fused_device *on, const kin_fused_cost
                                      .tiles =
                                          c->tiles + c->row0 / KIN_FUSED_BLOCK * c->tiles_a_block,
                                      .worst = c->worst,
-                                     .matrix = c->matrix,
+                                     .matrix = c->parts ? NULL : c->matrix,
                                      .minima = c->minima,
+                                     .parts = c->parts ? c->matrix : NULL,
                                      .pitch = c->pitch,
                                      .tiles_a_block = c->tiles_a_block};
     return kin_fused_launched(on, on->kernels->screen(on->stream, &screen), "computing costs");
 }
 
+/* Any k different columns prove a reach: the least of k parts are such. */
 kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *c)
 {
+    const int64_t words = c->parts ? c->pitch / KIN_FUSED_PART : c->pitch;
     const kin_fused_kth kth = {.set = c->rows,
                                .lists = c->lists,
                                .row0 = c->row0,
                                .rows = kin_min_i64(c->count, c->rows.points - c->row0),
                                .matrix = c->matrix,
                                .minima = c->minima,
-                               .pitch = c->pitch,
-                               .count = c->pitch,
+                               .pitch = words,
+                               .count = words,
                                .own = c->own,
                                .col_worst = c->cols.worst};
     KIN_TRY(screen_costs(on, c));
@@ -262,9 +270,11 @@ kith_status kin_fused_costs_collect(const kin_fused_device *on, const kin_fused_
     return kin_fused_launched(on, on->kernels->collect(on->stream, &job), "collecting candidates");
 }
 
-/* Costs of a batch's seeds -> reach -> candidates, if they are wanted. */
+/* Costs of a batch's seeds -> reach -> candidates, if they are wanted: else the least of parts will
+ * do, of which there are several for each neighbour. */
 static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t blocks, bool gathers)
 {
+    const int64_t pitch = w->size.seed_tiles * KIN_FUSED_TILE;
     const kin_fused_costs costs = {
         .rows = w->rows,
         .cols = w->cols,
@@ -278,7 +288,8 @@ static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t bl
         .tiles_a_block = (uint32_t)seed_stride(w),
         .worst = w->col_worst,
         .matrix = w->matrix,
-        .pitch = w->size.seed_tiles * KIN_FUSED_TILE};
+        .parts = !gathers && PARTS_A_NEIGHBOUR * KIN_FUSED_PART * (int64_t)w->lists.k <= pitch,
+        .pitch = pitch};
     KIN_TRY(clear_words(w, &w->counters->next, 1));
     KIN_TRY(kin_fused_costs_reach(&w->on, &costs));
     return gathers ? kin_fused_costs_gather(&w->on, &costs) : KITH_OK;

@@ -102,7 +102,7 @@ typedef struct kin_fused_work {
     const float *points_radii;
     double near_share;       /* of all pairs, about */
     kin_fused_coarse coarse; /* with `near`, where kin_fused_is_wide: the groups of near tiles */
-    int32_t *before;         /* of kin_fused_tighten, where the graph is cut short */
+    int32_t *before;         /* of kin_fused_tighten */
     /* A graph's shadows, by the positions of rows (fused_shadow.c): what stages screen, and what
      * they let pass waits for the look. rounded NULL: they screen the rows themselves. */
     kin_fused_set cast;
@@ -191,8 +191,9 @@ typedef struct kin_fused_costs {
     const uint32_t *tiles;
     uint32_t tiles_a_block;       /* in `tiles`; 0: all blocks have the same */
     const kin_fused_worst *worst; /* of the tiles of cols, or NULL */
-    uint32_t *matrix;             /* count x pitch */
+    uint32_t *matrix;             /* count x pitch; of parts, count x pitch / 8 */
     uint32_t *minima;             /* or NULL */
+    bool parts;                   /* the least costs of parts of tiles are written, no others */
     int64_t pitch;                /* columns */
     const uint32_t *own;          /* of kin_fused_kth, by block of rows; or NULL */
     int32_t *told;                /* of collecting: kin_fused_gather's, as the next one; or NULL */

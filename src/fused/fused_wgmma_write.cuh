@@ -46,6 +46,47 @@ static __device__ __forceinline__ void write_row(const params &p, const tile_fac
     }
 }
 
+/* A lane's columns of a row are four parts. */
+template <kin_fused_type TYPE, int HALF, typename ACC>
+static __device__ __forceinline__ void write_parts(const params &p, const tile_facts *facts,
+                                                   const kin_fused_unit &unit, uint32_t row,
+                                                   int32_t lane, const ACC (&acc)[64])
+{
+    const kin_fused_screen &job = p.job;
+    const uint64_t tile = unit.first - (uint64_t)unit.block * job.tiles_a_block + facts->number;
+    const kin_fused_word term = job.rows.facts[row].term;
+    const uint32_t col0 = facts->tile * KIN_FUSED_TILE + 2 * (uint32_t)(lane % 4);
+    uint32_t least[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        ACC h[2] = {0, 0};
+        load_two(facts->half, j, lane % 4, h);
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const kin_fused_word v = to_word(less_half(acc[4 * j + 2 * HALF + e], h[e]));
+            const uint32_t col = col0 + 8 * (uint32_t)j + (uint32_t)e;
+            least[j / 4] = min(least[j / 4], kin_fused_order_at<TYPE>(job, term, col, v));
+        }
+    }
+    if (row < (uint64_t)job.rows.points) {
+        uint32_t *to = job.parts + ((uint64_t)row * (uint64_t)job.pitch + tile * KIN_FUSED_TILE) /
+                                       KIN_FUSED_PART;
+        *(uint4 *)(to + 4 * (lane % 4)) = make_uint4(least[0], least[1], least[2], least[3]);
+    }
+}
+
+template <kin_fused_type TYPE, int HALF, typename ACC>
+static __device__ __forceinline__ void write_either(const params &p, const tile_facts *facts,
+                                                    const kin_fused_unit &unit, uint32_t row,
+                                                    int32_t lane, const ACC (&acc)[64])
+{
+    if (p.job.parts != NULL) {
+        write_parts<TYPE, HALF>(p, facts, unit, row, lane, acc);
+    } else {
+        write_row<TYPE, HALF>(p, facts, unit, row, lane, acc);
+    }
+}
+
 template <kin_fused_type TYPE, typename ACC>
 static __device__ __forceinline__ void
 write_tile(const params &p, const tile_facts *facts, const kin_fused_unit &unit, int32_t group,
@@ -53,10 +94,10 @@ write_tile(const params &p, const tile_facts *facts, const kin_fused_unit &unit,
 {
     const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
     const int32_t lane = thread % 32;
-    write_row<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 0), lane, low);
-    write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 1), lane, low);
-    write_row<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 2), lane, high);
-    write_row<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 3), lane, high);
+    write_either<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 0), lane, low);
+    write_either<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 1), lane, low);
+    write_either<TYPE, 0>(p, facts, unit, row0 + row_of(thread, 2), lane, high);
+    write_either<TYPE, 1>(p, facts, unit, row0 + row_of(thread, 3), lane, high);
 }
 
 /* ---- Very few rows --------------------------------------------------------------------------- */

@@ -216,10 +216,7 @@ static void name_work(kin_layout *layout, void *job)
     w->tiles = kin_layout_array(layout, (uint64_t)w->size.tile_count, sizeof *w->tiles);
     w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count, sizeof *w->units);
     w->counters = kin_layout_array(layout, 1, sizeof *w->counters);
-    w->before = NULL; /* what tells kernels that stages are not cut short */
-    if (w->cut_short) {
-        w->before = kin_layout_array(layout, rows, sizeof *w->before);
-    }
+    w->before = kin_layout_array(layout, rows, sizeof *w->before);
     if (w->share.parts > 0) {
         kin_fused_share_name(layout, &w->share);
     }
@@ -306,10 +303,8 @@ static kith_status begin(kin_fused_work *w)
                                 &w->block));
     KIN_TRY(kin_fused_lists_clear(on, &w->rows, &w->lists));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, w->counters, 0, sizeof *w->counters));
-    if (w->cut_short) {
-        const uint64_t bytes = (uint64_t)w->rows.padded * sizeof *w->before;
-        KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, w->before, 0, bytes));
-    }
+    KIN_TRY(
+        kin_gpu_fill(on->ctx, on->gpu, w->before, 0, (uint64_t)w->lists.rows * sizeof *w->before));
     for (int i = 0; i < 2; i++) {
         KIN_TRY(kin_fused_launched(on, on->gpu->module->ops->event_make(&w->events[i]),
                                    "making an event"));

@@ -58,8 +58,10 @@ static void tighten_all(const kin_fused_tighten *job)
     uint64_t *words = reference_room(capacity, sizeof *words);
     for (int64_t row = 0; row < job->set.points; row++) {
         const int32_t pushed = job->lists.counts[row];
-        const int32_t full = job->before != NULL ? job->before[row] : capacity;
-        const int32_t kept = tighten_list(job, row, pushed <= capacity ? pushed : full, words);
+        const int32_t full = job->restores ? job->before[row] : capacity;
+        const int32_t count = pushed <= capacity ? pushed : full;
+        const bool tight = job->before != NULL && pushed == job->before[row];
+        const int32_t kept = tight ? count : tighten_list(job, row, count, words);
         job->lists.counts[row] = kept;
         job->lists.lost[row] = pushed > capacity ? 1 : job->lists.lost[row];
         if (job->before != NULL) {

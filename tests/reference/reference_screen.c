@@ -271,6 +271,10 @@ static void write_row(const kin_fused_screen *job, int64_t row, int64_t tile, in
     for (int64_t j = 0; j < TILE; j++) {
         const uint32_t order = order_at(job, row, tile * TILE + j, v[j]);
         least = order < least ? order : least;
+        if (job->parts != NULL) {
+            uint32_t *part = &job->parts[(row * job->pitch + place * TILE + j) / KIN_FUSED_PART];
+            *part = j % KIN_FUSED_PART == 0 || order < *part ? order : *part;
+        }
         if (job->matrix != NULL) {
             job->matrix[row * job->pitch + place * TILE + j] = order;
         }
