@@ -30,6 +30,7 @@ enum {
         8448, /* of 33 KiB, for k up to 2,112; beyond, groups are fewer than 4 for each, */
     LEAST_A_NEIGHBOUR = 2, /* and below so many a row is read several times instead */
     FEW_ROWS = 1024,
+    FEW_WORDS = 1024,
     CHUNK_TILES = 8,
     COLLECTORS = 1024, /* threads of a row, where rows are few */
     PARTS = 4,         /* of a tile: a warp has a column a lane */
@@ -558,16 +559,18 @@ int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job)
         return 0;
     }
     const int32_t k = job->lists.k;
+    /* Of few words, near ones may stand side by side, and be those of few lanes. */
+    const int32_t groups = GROUPS_A_NEIGHBOUR * k * (job->count <= FEW_WORDS ? 2 : 1);
     const unsigned warps = (unsigned)((job->rows + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS);
     if (k > WARP_MOST_K || job->rows < FEW_ROWS) {
         const int64_t rows = job->set.points - job->row0;
         const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
         kth_by_block<<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
-    } else if (k <= 8) {
+    } else if (groups <= 32) {
         kth_by_warp<1><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
-    } else if (k <= 16) {
+    } else if (groups <= 64) {
         kth_by_warp<2><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
-    } else if (k <= 32) {
+    } else if (groups <= 128) {
         kth_by_warp<4><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
         kth_by_warp<8><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);

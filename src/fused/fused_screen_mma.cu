@@ -328,7 +328,11 @@ write_tile(const params &p, const work &w, shared_state *s, uint32_t number, uin
         const bool real = position < (uint64_t)job.rows.points;
         const kin_fused_word term = job.rows.facts[position].term;
         uint32_t *to = job.matrix + position * (uint64_t)job.pitch + place * KIN_FUSED_TILE + col0;
+        const uint64_t part =
+            (position * (uint64_t)job.pitch + place * KIN_FUSED_TILE) / KIN_FUSED_PART +
+            (uint64_t)(warp % WARPS_A_ROW * 4 + lane % 4) * (COL_PARTS / 2);
         uint32_t least = UINT32_MAX;
+        uint32_t before = UINT32_MAX;
 #pragma unroll
         for (int n = 0; n < COL_PARTS; n++) {
             uint32_t order[2];
@@ -342,11 +346,10 @@ write_tile(const params &p, const work &w, shared_state *s, uint32_t number, uin
             if (real && job.matrix != NULL) {
                 *(uint2 *)(to + 8 * n) = make_uint2(order[0], order[1]);
             }
-        }
-        if (real && job.parts != NULL) { /* a warp's columns are a part for each lane of a quad */
-            const uint64_t first = position * (uint64_t)job.pitch + place * KIN_FUSED_TILE;
-            job.parts[first / KIN_FUSED_PART + (uint64_t)(warp % WARPS_A_ROW * 4 + lane % 4)] =
-                least;
+            if (real && n % 2 == 1 && job.parts != NULL) { /* of a lane's columns two by two */
+                job.parts[part + (uint64_t)(n / 2)] = min(min(order[0], order[1]), before);
+            }
+            before = min(order[0], order[1]);
         }
         if (job.minima != NULL) {
             least = min(least, __shfl_xor_sync(0xffffffffU, least, 1));

@@ -24,8 +24,8 @@ enum {
     KIN_FUSED_TILE = 128,
     KIN_FUSED_BLOCK = 256,
     KIN_FUSED_GATE = 32,   /* positions that share a gate (kin_fused_worst) */
-    KIN_FUSED_PART = 8,    /* columns of a tile of which a screen may write the least cost alone */
-    KIN_FUSED_RUN = 2048,  /* positions that are sorted by reach among themselves */
+    KIN_FUSED_PART = 4,    /* columns of a tile of which a screen may write the least cost alone */
+    KIN_FUSED_RUN = 512,   /* positions that are sorted by reach among themselves */
     KIN_FUSED_SLICE = 128, /* bytes: rounded rows are a multiple of this wide, zeros behind */
     KIN_FUSED_PAD_INT = INT32_MAX - (1 << 29)
 };

@@ -174,15 +174,14 @@ static kith_status upload_seed_tiles(const kin_fused_work *w)
 
 /* Units of all blocks, of each the same number: the first of them are those of a batch whose blocks
  * and tiles are counted from its first. */
-static kith_status upload_seed_units(const kin_fused_work *w)
+static kith_status upload_seed_units(const kin_fused_work *w, int64_t batch)
 {
     const int64_t blocks = w->rows.padded / KIN_FUSED_BLOCK;
     const int64_t tiles_a_block = seed_stride(w);
     const int64_t a_block = kin_ceil_div(w->size.seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
     const int64_t count = blocks * a_block;
     const int64_t own = own_end(w) - own_first(w);
-    const uint32_t counts[3] = {(uint32_t)(w->size.batch_blocks * a_block),
-                                (uint32_t)(own % w->size.batch_blocks * a_block),
+    const uint32_t counts[3] = {(uint32_t)(batch * a_block), (uint32_t)(own % batch * a_block),
                                 (uint32_t)(own * a_block)};
     kin_fused_unit *units = NULL;
     KIN_TRY(kin_alloc(w->on.ctx, &units, (uint64_t)count, sizeof *units, "units of seeds"));
@@ -270,41 +269,58 @@ kith_status kin_fused_costs_collect(const kin_fused_device *on, const kin_fused_
     return kin_fused_launched(on, on->kernels->collect(on->stream, &job), "collecting candidates");
 }
 
-/* Costs of a batch's seeds -> reach -> candidates, if they are wanted: else the least of parts will
- * do, of which there are several for each neighbour. */
-static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t blocks, bool gathers)
+/* Where reach alone is wanted the least costs of parts will do, if there are several for each
+ * neighbour: fewer words, and so many more blocks in a batch. */
+typedef struct seeding {
+    int64_t batch; /* blocks */
+    bool gathers;
+    bool parts;
+} seeding;
+
+static seeding seeding_of(const kin_fused_work *w, bool gathers)
 {
-    const int64_t pitch = w->size.seed_tiles * KIN_FUSED_TILE;
-    const kin_fused_costs costs = {
-        .rows = w->rows,
-        .cols = w->cols,
-        .lists = w->lists,
-        .row0 = first * KIN_FUSED_BLOCK,
-        .count = blocks * KIN_FUSED_BLOCK,
-        .units = w->units,
-        .unit_count = &w->counters->seed_units[blocks == w->size.batch_blocks ? 0 : 1],
-        .next = &w->counters->next,
-        .tiles = w->tiles,
-        .tiles_a_block = (uint32_t)seed_stride(w),
-        .worst = w->col_worst,
-        .matrix = w->matrix,
-        .parts = !gathers && PARTS_A_NEIGHBOUR * KIN_FUSED_PART * (int64_t)w->lists.k <= pitch,
-        .pitch = pitch};
+    const int64_t parts = w->size.seed_tiles * (KIN_FUSED_TILE / KIN_FUSED_PART);
+    const int64_t blocks = kin_max_i64(own_end(w) - own_first(w), 1);
+    seeding how = {.batch = w->size.batch_blocks, .gathers = gathers};
+    how.parts = !gathers && PARTS_A_NEIGHBOUR * (int64_t)w->lists.k <= parts;
+    how.batch = kin_min_i64(blocks, how.parts ? KIN_FUSED_PART * how.batch : how.batch);
+    return how;
+}
+
+/* Costs of a batch's seeds -> reach -> candidates, if they are wanted. */
+static kith_status seed_batch(const kin_fused_work *w, int64_t first, int64_t blocks, seeding how)
+{
+    const kin_fused_costs costs = {.rows = w->rows,
+                                   .cols = w->cols,
+                                   .lists = w->lists,
+                                   .row0 = first * KIN_FUSED_BLOCK,
+                                   .count = blocks * KIN_FUSED_BLOCK,
+                                   .units = w->units,
+                                   .unit_count =
+                                       &w->counters->seed_units[blocks == how.batch ? 0 : 1],
+                                   .next = &w->counters->next,
+                                   .tiles = w->tiles,
+                                   .tiles_a_block = (uint32_t)seed_stride(w),
+                                   .worst = w->col_worst,
+                                   .matrix = w->matrix,
+                                   .parts = how.parts,
+                                   .pitch = w->size.seed_tiles * KIN_FUSED_TILE};
     KIN_TRY(clear_words(w, &w->counters->next, 1));
     KIN_TRY(kin_fused_costs_reach(&w->on, &costs));
-    return gathers ? kin_fused_costs_gather(&w->on, &costs) : KITH_OK;
+    return how.gathers ? kin_fused_costs_gather(&w->on, &costs) : KITH_OK;
 }
 
 static kith_status run_seed(kin_fused_work *w, bool gathers)
 {
     const kin_fused_device *on = &w->on;
+    const seeding how = seeding_of(w, gathers);
     const int64_t end = own_end(w);
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &w->matrix, kin_fused_matrix_words(&w->size),
                           sizeof *w->matrix, "costs of a batch"));
     KIN_TRY(upload_seed_tiles(w));
-    KIN_TRY(upload_seed_units(w));
-    for (int64_t first = own_first(w); first < end; first += w->size.batch_blocks) {
-        KIN_TRY(seed_batch(w, first, kin_min_i64(w->size.batch_blocks, end - first), gathers));
+    KIN_TRY(upload_seed_units(w, how.batch));
+    for (int64_t first = own_first(w); first < end; first += how.batch) {
+        KIN_TRY(seed_batch(w, first, kin_min_i64(how.batch, end - first), how));
     }
     w->seed_pairs = (double)(end - own_first(w)) * (double)w->size.seed_tiles;
     if (gathers) {
@@ -637,7 +653,7 @@ kith_status kin_fused_work_reached(kin_fused_work *w)
     w->known = true;
     w->seed_pairs = (double)(own_end(w) - own_first(w)) * (double)w->size.seed_tiles;
     KIN_TRY(upload_seed_tiles(w));
-    return upload_seed_units(w);
+    return upload_seed_units(w, w->size.batch_blocks);
 }
 
 kith_status kin_fused_work_seed(kin_fused_work *w)

@@ -46,7 +46,7 @@ static __device__ __forceinline__ void write_row(const params &p, const tile_fac
     }
 }
 
-/* A lane's columns of a row are four parts. */
+/* A lane's columns of a row are eight parts. */
 template <kin_fused_type TYPE, int HALF, typename ACC>
 static __device__ __forceinline__ void write_parts(const params &p, const tile_facts *facts,
                                                    const kin_fused_unit &unit, uint32_t row,
@@ -56,22 +56,24 @@ static __device__ __forceinline__ void write_parts(const params &p, const tile_f
     const uint64_t tile = unit.first - (uint64_t)unit.block * job.tiles_a_block + facts->number;
     const kin_fused_word term = job.rows.facts[row].term;
     const uint32_t col0 = facts->tile * KIN_FUSED_TILE + 2 * (uint32_t)(lane % 4);
-    uint32_t least[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    uint32_t least[8];
 #pragma unroll
     for (int j = 0; j < 16; j++) {
         ACC h[2] = {0, 0};
         load_two(facts->half, j, lane % 4, h);
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const kin_fused_word v = to_word(less_half(acc[4 * j + 2 * HALF + e], h[e]));
-            const uint32_t col = col0 + 8 * (uint32_t)j + (uint32_t)e;
-            least[j / 4] = min(least[j / 4], kin_fused_order_at<TYPE>(job, term, col, v));
-        }
+        const uint32_t col = col0 + 8 * (uint32_t)j;
+        const kin_fused_word v0 = to_word(less_half(acc[4 * j + 2 * HALF], h[0]));
+        const kin_fused_word v1 = to_word(less_half(acc[4 * j + 2 * HALF + 1], h[1]));
+        const uint32_t both = min(kin_fused_order_at<TYPE>(job, term, col, v0),
+                                  kin_fused_order_at<TYPE>(job, term, col + 1, v1));
+        least[j / 2] = j % 2 == 0 ? both : min(least[j / 2], both);
     }
     if (row < (uint64_t)job.rows.points) {
         uint32_t *to = job.parts + ((uint64_t)row * (uint64_t)job.pitch + tile * KIN_FUSED_TILE) /
                                        KIN_FUSED_PART;
-        *(uint4 *)(to + 4 * (lane % 4)) = make_uint4(least[0], least[1], least[2], least[3]);
+        to += 8 * (lane % 4);
+        *(uint4 *)to = make_uint4(least[0], least[1], least[2], least[3]);
+        *(uint4 *)(to + 4) = make_uint4(least[4], least[5], least[6], least[7]);
     }
 }
 

@@ -270,13 +270,6 @@ static void multiply_sides(scene *s)
     }
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* A reach that about `near` of these costs are within; every 17th is infinite, every 13th takes
  * nothing but what is at distance 0. */
 static double reach_of(const scene *s, double *costs, int64_t count, int64_t p)
@@ -284,7 +277,7 @@ static double reach_of(const scene *s, double *costs, int64_t count, int64_t p)
     if (p % 17 == 5) {
         return INFINITY;
     }
-    qsort(costs, (size_t)count, sizeof *costs, compare_doubles);
+    qsort(costs, (size_t)count, sizeof *costs, test_compare_doubles);
     const double cost = costs[count < NEAR ? count - 1 : NEAR - 1];
     if (s->kind->bound == KIN_BOUND_DISTANCE) {
         return p % 13 == 3 ? 0 : sqrt(cost > 0 ? cost : 0);
@@ -510,12 +503,22 @@ static void check_matrix(scene *s)
     for (int64_t i = 0; i < s->rows.device.points; i++) {
         check_matrix_row(s, &p, matrix, minima, i);
     }
-    for (uint64_t at = (uint64_t)s->rows.device.points * p.tiles_a_block * TILE; at < count * TILE;
-         at++) {
+    const uint64_t tiles = (uint64_t)s->rows.device.points * p.tiles_a_block;
+    for (uint64_t at = tiles * TILE; at < count * TILE; at++) {
         if (matrix[at] != 0x5a5a5a5a && tell(s, "matrix")) {
             printf("a padding row was written at %" PRIu64 "\n", at);
         }
     }
+    job.parts = job.matrix;
+    job.matrix = job.minima = NULL;
+    job.next = test_bench_block(b, sizeof *job.next, 0);
+    test_screen_run(b, &job);
+    uint32_t *parts = test_host_copy(b, job.parts, count * (TILE / KIN_FUSED_PART) * 4);
+    for (uint64_t at = 0; at < tiles; at++) {
+        (void)(test_are_parts(matrix + at * TILE, parts + at * (TILE / KIN_FUSED_PART)) ||
+               tell(s, "parts"));
+    }
+    free(parts);
     free(matrix);
     free(minima);
     free_plan(&p);
@@ -776,21 +779,18 @@ static void all_scenes(void **state)
     (void)state;
     test_bench b = test_bench_open();
     b.seed = 77;
-    int64_t wrong = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             for (int graph = 0; graph < 2; graph++) {
-                b.wrong = 0;
                 run_scene(&b, &kinds[k], sizes[i], graph == 1);
-                wrong += b.wrong;
             }
         }
         printf("%s on %s%s: matrices, minima, nearest, lists of one and of both ends: %" PRId64
                " wrong so far\n",
-               kinds[k].name, b.units[0], b.units[1] != NULL ? " and wgmma" : "", wrong);
+               kinds[k].name, b.units[0], b.units[1] != NULL ? " and wgmma" : "", b.wrong);
     }
+    assert_int_equal(b.wrong, 0);
     test_bench_close(&b);
-    assert_int_equal(wrong, 0);
 }
 
 int main(void)

@@ -141,3 +141,37 @@ float test_float_above(double x)
     const float f = (float)x;
     return (double)f < x ? nextafterf(f, INFINITY) : f;
 }
+
+int test_compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int compare_costs(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The i-th of the parts is a cost of the tile; i + 1 columns cost no more, and of those that cost
+ * less each is in one of the i parts before. */
+bool test_are_parts(uint32_t *costs, uint32_t *parts)
+{
+    enum { PARTS = KIN_FUSED_TILE / KIN_FUSED_PART };
+    bool right = true;
+    qsort(costs, KIN_FUSED_TILE, sizeof *costs, compare_costs);
+    qsort(parts, PARTS, sizeof *parts, compare_costs);
+    for (int i = 0; i < PARTS; i++) {
+        int less = 0;
+        int at_most = 0;
+        for (int j = 0; j < KIN_FUSED_TILE; j++) {
+            less += costs[j] < parts[i];
+            at_most += costs[j] <= parts[i];
+        }
+        right = right && at_most > i && at_most > less && less <= i * KIN_FUSED_PART;
+    }
+    return right;
+}

@@ -49,6 +49,10 @@ kin_fused_frame test_screen_frame(kin_bound_kind kind);
 /* Sets KITH_GPU_UNIT, launches, waits. */
 void test_screen_run(test_bench *b, const kin_fused_screen *job);
 
+int test_compare_doubles(const void *a, const void *b);
+/* Whether these can be the least costs of the parts of a tile that has these costs. Sorts both. */
+bool test_are_parts(uint32_t *costs, uint32_t *parts);
+
 double test_cost_of_order(kin_fused_type type, uint32_t order);
 /* The least float that is not below x. */
 float test_float_above(double x);
