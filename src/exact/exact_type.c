@@ -55,9 +55,8 @@ bool kin_type_settled(int64_t points, int64_t k)
 
 static kith_status screen_trial(kith_ctx *ctx, const kin_prepared *prepared, kin_trial *t)
 {
-    kin_screen screen = {.rows = &t->rows,
-                         .points = &prepared->set,
-                         .row_lists = &t->lists,
+    kin_screen screen = {.row = {.set = &t->rows, .lists = &t->lists},
+                         .point = {.set = &prepared->set},
                          .block = kin_screen_block(&prepared->frame)};
     const int32_t threads = ctx->threads;
     ctx->threads = 1;
@@ -173,8 +172,9 @@ void kin_trial_plan(kin_layout *plan, const kin_set *set, int64_t k, int32_t thr
     kin_trial t = trial_of(k, set->frame->cols);
     kin_set rows = kin_set_shape(set->frame, KIN_TRIAL_ROWS);
     kin_lists lists = kin_lists_shape(&rows, set, k);
-    kin_screen screen = {
-        .rows = &rows, .points = set, .row_lists = &lists, .block = kin_screen_block(set->frame)};
+    kin_screen screen = {.row = {.set = &rows, .lists = &lists},
+                         .point = {.set = set},
+                         .block = kin_screen_block(set->frame)};
     const uint64_t before = kin_layout_mark(plan);
     kin_layout_block(plan, name_trial, &t);
     kin_set_plan(plan, &rows, threads);
