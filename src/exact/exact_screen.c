@@ -96,9 +96,8 @@ static void measure_blocks(const sorting *s, int64_t row_block, int64_t count, u
 {
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = natural(s->schedule, row_block, i);
-        const float distance =
-            s->schedule->meet->ops->distance_sq(s->row_centres + row_block * s->wide,
-                                                s->point_centres + block * s->wide, s->wide);
+        const float distance = s->schedule->meet->ops->distance_sq(
+            s->row_centres + row_block * s->wide, s->point_centres + block * s->wide, s->wide);
         words[i] = order_of(distance) | (uint64_t)block;
     }
 }
@@ -218,9 +217,8 @@ static kith_status sort_blocks(kin_hold *hold, block_order *schedule)
     KIN_TRY(kin_hold_layout(&own, name_sorting, &s, WHAT));
     centre_blocks(&meet->row, meet->block, s.row_centres);
     centre_blocks(&meet->point, meet->block, s.point_centres);
-    return schedule->near == 0
-               ? kin_parallel(hold->ctx, "prepare", meet->row.blocks, sort_row, &s)
-               : choose_blocks(hold->ctx, &s);
+    return schedule->near == 0 ? kin_parallel(hold->ctx, "prepare", meet->row.blocks, sort_row, &s)
+                               : choose_blocks(hold->ctx, &s);
 }
 
 /* Whether blocks have an order but their own. */

@@ -214,7 +214,8 @@ static kith_status make_trial(kith_ctx *ctx, const kin_prepared *prepared, int64
     *t = trial_of(k, prepared->frame.cols);
     KIN_TRY(kin_layout_make(ctx, name_trial, t, "sample rows", &t->block));
     choose_rows(prepared, t->ids);
-    KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, t->ids, KIN_TRIAL_ROWS, &t->rows));
+    KIN_TRY(kin_set_make(ctx, kin_set_shape(&prepared->frame, KIN_TRIAL_ROWS), &prepared->rows,
+                         t->ids, &t->rows));
     KIN_TRY(kin_lists_make(ctx, &t->rows, &prepared->set, prepared->groups.weights, k, &t->lists));
     kin_lists_begin_within(&t->lists, prepared->groups.next, prepared->within);
     return screen_trial(ctx, prepared, t);

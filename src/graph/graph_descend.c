@@ -14,7 +14,6 @@
  * not. */
 #include "graph/graph.h"
 
-#include "base/base_size.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <stdatomic.h>
@@ -184,21 +183,22 @@ static void write_lists(const expanding *x, worker *w, int64_t first, int32_t co
 /* ---- Products ------------------------------------------------------------------------------- */
 
 /* `count` rows of positions `met` against the crowd, whose columns are panels of the set. */
-static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32_t *met, int32_t count)
+static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32_t *met,
+                      int32_t count)
 {
     const kin_graph_points *points = x->points;
     const kin_set *set = &points->prepared->set;
-    kin_graph_multiply(points, (kin_graph_product){
-        .rows = w->rows,
-        .panels = set->panels + first * set->frame->groups,
-        .pitch = set->frame->groups,
-        .before = CROWD,
-        .row_count = count,
-        .col_count = CROWD,
-        .row_terms = w->row_terms,
-        .col_terms = w->col_terms,
-        .orders = w->orders,
-        .stride = CROWD});
+    kin_graph_multiply(points,
+                       (kin_graph_product){.rows = w->rows,
+                                           .panels = set->panels + first * set->frame->groups,
+                                           .pitch = set->frame->groups,
+                                           .before = CROWD,
+                                           .row_count = count,
+                                           .col_count = CROWD,
+                                           .row_terms = w->row_terms,
+                                           .col_terms = w->col_terms,
+                                           .orders = w->orders,
+                                           .stride = CROWD});
     const kin_graph_orders of = {w->orders, CROWD, count, CROWD, w->no_limits, w->limits};
     take_hits(x, w, first, met, x->hits(&of, w->hits));
 }

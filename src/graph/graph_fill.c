@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base_random.h"
-#include "base/base_size.h"
 #include "graph/graph_start.h"
 #include "host/host_threads.h"
 #include "metric/metric_canonical.h"
@@ -32,10 +31,9 @@ void kin_graph_owners(const kin_prepared *prepared, uint32_t *owner)
         owner[row] = KITH_ID_NONE;
     }
     for (int64_t p = 0; p < groups->count; p++) {
-        uint32_t row = prepared->order[p];
-        while (row != KITH_ID_NONE) {
+        for (uint32_t row = prepared->order[p]; row != KITH_ID_NONE;
+             row = kin_groups_next(groups, row)) {
             owner[row] = (uint32_t)p;
-            row = groups->next == NULL ? KITH_ID_NONE : groups->next[row];
         }
     }
 }
@@ -44,7 +42,7 @@ void kin_graph_owners(const kin_prepared *prepared, uint32_t *owner)
 static uint32_t first_behind(const kin_groups *groups, uint32_t row, int64_t split)
 {
     while (row != KITH_ID_NONE && (int64_t)row < split) { /* a group's rows ascend */
-        row = groups->next == NULL ? KITH_ID_NONE : groups->next[row];
+        row = kin_groups_next(groups, row);
     }
     return row;
 }

@@ -163,8 +163,8 @@ static kith_status rescore(void *arg, kin_fused_delivery *d, int64_t row0, int64
                                    .rows = rows,
                                    .pairs = d->pairs,
                                    .count = d->counts};
-    return kin_graph_gpu_check(run, run->on.kernels->rescore(run->on.stream, &job),
-                               "computing canonical distances");
+    return kin_fused_launched(&run->on, run->on.kernels->rescore(run->on.stream, &job),
+                              "computing canonical distances");
 }
 
 static kith_status deliver(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_join.h"
 
-#include "base/base_size.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 
@@ -88,7 +87,8 @@ void kin_graph_join_name(kin_layout *layout, const kin_graph_points *points, int
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
-/* Rows meet columns. own: these are the first of the rows, and a row meets those before it alone. */
+/* Rows meet columns. own: these are the first of the rows, and a row meets those before it alone.
+ */
 typedef struct meeting {
     const uint32_t *rows;
     int32_t row_count;

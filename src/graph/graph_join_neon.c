@@ -27,20 +27,13 @@ static inline uint32x4_t load_first(const uint32_t *costs, int64_t count)
     return vorrq_u32(vld1q_u32(costs), vcgeq_u32(vld1q_u32(lanes), met));
 }
 
-static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, uint32_t *sample)
+static uint32_t find(const uint32_t *costs, int64_t count, uint32_t order)
 {
-    uint32x4_t best = vdupq_n_u32(UINT32_MAX);
-    for (int64_t j = 0; j < count; j += LANES) {
-        best = vminq_u32(best, load_first(costs + j, count - j));
+    int64_t j = 0;
+    while (j < count && costs[j] != order) {
+        j += 1;
     }
-    *order = vminvq_u32(best);
-    *sample = 0;
-    for (int64_t j = 0; j < count; j++) {
-        if (costs[j] == *order) {
-            *sample = (uint32_t)j;
-            return;
-        }
-    }
+    return j < count ? (uint32_t)j : 0;
 }
 
 static inline void take_row(uint32x4_t row, int64_t i, uint32x4_t *best, uint32x4_t *who)
@@ -51,6 +44,8 @@ static inline void take_row(uint32x4_t row, int64_t i, uint32x4_t *best, uint32x
 }
 
 #define U32 uint32x4_t
+#define least_of_two vminq_u32
+#define least_lane vminvq_u32
 #define SPLAT(x) vdupq_n_u32((uint32_t)(x))
 #define STORE(at, v) vst1q_u32(at, v)
 #include "graph/graph_least_body.inc"

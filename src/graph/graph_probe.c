@@ -13,7 +13,6 @@
  * the same with any number of threads. */
 #include "graph/graph_cells.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <stdatomic.h>
@@ -199,17 +198,16 @@ static void meet(const probing *x, worker *w, const piece *own, const uint32_t *
             w->row_limits[i] =
                 both ? atomic_load_explicit(&x->limits[who[first + i]], memory_order_relaxed) : 0;
         }
-        kin_graph_multiply(points, (kin_graph_product){
-            .rows = w->rows,
-            .panels = w->panels,
-            .pitch = x->wide,
-            .before = cols,
-            .row_count = rows,
-            .col_count = cols,
-            .row_terms = w->row_terms,
-            .col_terms = w->col_terms,
-            .orders = w->orders,
-            .stride = COLS});
+        kin_graph_multiply(points, (kin_graph_product){.rows = w->rows,
+                                                       .panels = w->panels,
+                                                       .pitch = x->wide,
+                                                       .before = cols,
+                                                       .row_count = rows,
+                                                       .col_count = cols,
+                                                       .row_terms = w->row_terms,
+                                                       .col_terms = w->col_terms,
+                                                       .orders = w->orders,
+                                                       .stride = COLS});
         const kin_graph_orders of = {w->orders, COLS, rows, cols, w->row_limits, w->col_limits};
         take_hits(x, w, own, who + first, x->hits(&of, w->hits), both);
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <string.h>

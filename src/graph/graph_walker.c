@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_walk.h"
 
-#include "base/base_size.h"
-
 #include <math.h>
 
 /* Candidates whose links are looked at together: more of them have more in flight from memory, and
@@ -119,17 +117,16 @@ static void find_products(kin_graph_way *w)
 {
     const kin_graph_points *points = &w->ground->points;
     kin_graph_take_rows(points, w->who, w->waiting, w->rows, w->row_terms);
-    kin_graph_multiply(points, (kin_graph_product){
-        .rows = w->rows,
-        .panels = w->panels,
-        .pitch = w->wide,
-        .before = KIN_PANEL,
-        .row_count = w->waiting,
-        .col_count = KIN_PANEL,
-        .row_terms = w->row_terms,
-        .col_terms = w->terms,
-        .orders = w->orders,
-        .stride = KIN_PANEL});
+    kin_graph_multiply(points, (kin_graph_product){.rows = w->rows,
+                                                   .panels = w->panels,
+                                                   .pitch = w->wide,
+                                                   .before = KIN_PANEL,
+                                                   .row_count = w->waiting,
+                                                   .col_count = KIN_PANEL,
+                                                   .row_terms = w->row_terms,
+                                                   .col_terms = w->terms,
+                                                   .orders = w->orders,
+                                                   .stride = KIN_PANEL});
 }
 
 /* Costs of those that wait, and into the list. */
@@ -415,17 +412,12 @@ static bool is_allowed(const kin_graph_way *w, uint32_t id)
     return kin_allowed_has(&w->allowed, w->row, id);
 }
 
-static uint32_t next_equal(const kin_graph_way *w, uint32_t id)
-{
-    return w->answer.groups->next == NULL ? KITH_ID_NONE : w->answer.groups->next[id];
-}
-
 /* Whether one of the rows that are equal to this one, the first of them, is allowed. */
 static bool any_allowed(const kin_graph_way *w, uint32_t first)
 {
     uint32_t id = first;
     while (id != KITH_ID_NONE && !is_allowed(w, id)) {
-        id = next_equal(w, id);
+        id = kin_groups_next(w->answer.groups, id);
     }
     return id != KITH_ID_NONE;
 }
@@ -447,15 +439,16 @@ static void drop_forbidden(kin_graph_way *w)
 static bool offer(kin_graph_way *w, double key, uint32_t id)
 {
     kin_answer *answer = &w->answer;
-    return !is_allowed(w, id) || kin_pair_insert(answer->list, answer->wanted, &answer->count,
-                                                 (kin_pair){key, id, 1});
+    return !is_allowed(w, id) ||
+           kin_pair_insert(answer->list, answer->wanted, &answer->count, (kin_pair){key, id, 1});
 }
 
 /* The rows that are equal to the first one, as far as they are allowed. */
 static void offer_equal(kin_graph_way *w, double key, uint32_t first)
 {
     bool near = true;
-    for (uint32_t id = first; id != KITH_ID_NONE && near; id = next_equal(w, id)) {
+    for (uint32_t id = first; id != KITH_ID_NONE && near;
+         id = kin_groups_next(w->answer.groups, id)) {
         near = offer(w, key, id);
     }
 }

@@ -7,50 +7,52 @@
 #include <arm_neon.h>
 #include <math.h>
 
-/* Two registers of a lane's type, and what is done to both alike: v, a register as its functions are
- * called; u, the same of bits. */
-#define SCAN_PAIR(lane, half, v, u)                                                                \
-    typedef struct vec_##lane {                                                                    \
-        half low;                                                                                  \
-        half high;                                                                                 \
-    } vec_##lane;                                                                                  \
-    static inline vec_##lane splat_##lane(lane x)                                                  \
-    {                                                                                              \
-        return (vec_##lane){vdupq_n_##v(x), vdupq_n_##v(x)};                                       \
-    }                                                                                              \
-    static inline vec_##lane read_##lane(const lane *at)                                           \
-    {                                                                                              \
-        return (vec_##lane){vld1q_##v(at), vld1q_##v(at + sizeof(half) / sizeof *at)};             \
-    }                                                                                              \
-    static inline void store_##lane(lane *at, vec_##lane x)                                        \
-    {                                                                                              \
-        vst1q_##v(at, x.low);                                                                      \
-        vst1q_##v(at + sizeof(half) / sizeof *at, x.high);                                         \
-    }                                                                                              \
-    static inline vec_##lane load_##v(const char *at)                                              \
-    {                                                                                              \
-        return read_##lane((const lane *)(const void *)at);                                        \
-    }                                                                                              \
-    static inline half turn_half_##lane(half x, half flip)                                         \
-    {                                                                                              \
-        return vreinterpretq_##v##_##u(                                                            \
-            veorq_##u(vreinterpretq_##u##_##v(x), vreinterpretq_##u##_##v(flip)));                 \
-    }                                                                                              \
-    static inline vec_##lane turn_##lane(vec_##lane x, vec_##lane flip)                            \
-    {                                                                                              \
-        return (vec_##lane){turn_half_##lane(x.low, flip.low), turn_half_##lane(x.high, flip.high)}; \
-    }                                                                                              \
-    static inline vec_##lane flip_##lane(bool largest)                                             \
-    {                                                                                              \
-        return splat_##lane(largest ? (lane)-0.0 : (lane)0.0);                                     \
-    }                                                                                              \
-    static inline half min_half_##lane(half x, half least)                                         \
-    {                                                                                              \
-        return vbslq_##v(vcltq_##v(x, least), x, least);                                           \
-    }                                                                                              \
-    static inline vec_##lane min_##lane(vec_##lane x, vec_##lane least)                            \
-    {                                                                                              \
-        return (vec_##lane){min_half_##lane(x.low, least.low), min_half_##lane(x.high, least.high)}; \
+/* Two registers of a lane's type, and what is done to both alike: v, a register as its functions
+ * are called; u, the same of bits. */
+#define SCAN_PAIR(lane, half, v, u)                                                    \
+    typedef struct vec_##lane {                                                        \
+        half low;                                                                      \
+        half high;                                                                     \
+    } vec_##lane;                                                                      \
+    static inline vec_##lane splat_##lane(lane x)                                      \
+    {                                                                                  \
+        return (vec_##lane){vdupq_n_##v(x), vdupq_n_##v(x)};                           \
+    }                                                                                  \
+    static inline vec_##lane read_##lane(const lane *at)                               \
+    {                                                                                  \
+        return (vec_##lane){vld1q_##v(at), vld1q_##v(at + sizeof(half) / sizeof *at)}; \
+    }                                                                                  \
+    static inline void store_##lane(lane *at, vec_##lane x)                            \
+    {                                                                                  \
+        vst1q_##v(at, x.low);                                                          \
+        vst1q_##v(at + sizeof(half) / sizeof *at, x.high);                             \
+    }                                                                                  \
+    static inline vec_##lane load_##v(const char *at)                                  \
+    {                                                                                  \
+        return read_##lane((const lane *)(const void *)at);                            \
+    }                                                                                  \
+    static inline half turn_half_##lane(half x, half flip)                             \
+    {                                                                                  \
+        return vreinterpretq_##v##_##u(                                                \
+            veorq_##u(vreinterpretq_##u##_##v(x), vreinterpretq_##u##_##v(flip)));     \
+    }                                                                                  \
+    static inline vec_##lane turn_##lane(vec_##lane x, vec_##lane flip)                \
+    {                                                                                  \
+        return (vec_##lane){turn_half_##lane(x.low, flip.low),                         \
+                            turn_half_##lane(x.high, flip.high)};                      \
+    }                                                                                  \
+    static inline vec_##lane flip_##lane(bool largest)                                 \
+    {                                                                                  \
+        return splat_##lane(largest ? (lane)-0.0 : (lane)0.0);                         \
+    }                                                                                  \
+    static inline half min_half_##lane(half x, half least)                             \
+    {                                                                                  \
+        return vbslq_##v(vcltq_##v(x, least), x, least);                               \
+    }                                                                                  \
+    static inline vec_##lane min_##lane(vec_##lane x, vec_##lane least)                \
+    {                                                                                  \
+        return (vec_##lane){min_half_##lane(x.low, least.low),                         \
+                            min_half_##lane(x.high, least.high)};                      \
     }
 
 SCAN_PAIR(float, float32x4_t, f32, u32)

@@ -38,19 +38,19 @@ static inline double load_f64(const char *at)
     memcpy(&value, at, sizeof value);
     return value;
 }
-#define SCAN_SINGLE(kind)                                         \
-    typedef kind vec_##kind;                                      \
-    static inline kind flip_##kind(bool largest)                  \
-    {                                                             \
-        return (kind)(largest ? -1 : 1);                          \
-    }                                                             \
-    static inline kind min_##kind(kind x, kind least)             \
-    {                                                             \
-        return x < least ? x : least;                             \
-    }                                                             \
-    static inline uint32_t below_##kind(kind x, kind t)           \
-    {                                                             \
-        return (uint32_t)(x <= t);                                \
+#define SCAN_SINGLE(kind)                               \
+    typedef kind vec_##kind;                            \
+    static inline kind flip_##kind(bool largest)        \
+    {                                                   \
+        return (kind)(largest ? -1 : 1);                \
+    }                                                   \
+    static inline kind min_##kind(kind x, kind least)   \
+    {                                                   \
+        return x < least ? x : least;                   \
+    }                                                   \
+    static inline uint32_t below_##kind(kind x, kind t) \
+    {                                                   \
+        return (uint32_t)(x <= t);                      \
     }
 SCAN_SINGLE(float)
 SCAN_SINGLE(double)

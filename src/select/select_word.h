@@ -183,7 +183,8 @@ static inline int kin_pair_less(const kin_pair *a, const kin_pair *b)
     return a->key < b->key || (a->key == b->key && a->id < b->id);
 }
 
-/* Into an ascending list of *count pairs that keeps `wanted` of them; false: it comes behind all. */
+/* Into an ascending list of *count pairs that keeps `wanted` of them; false: it comes behind all.
+ */
 static inline bool kin_pair_insert(kin_pair *list, int64_t wanted, int64_t *count, kin_pair pair)
 {
     if (*count == wanted && !kin_pair_less(&pair, &list[wanted - 1])) {
