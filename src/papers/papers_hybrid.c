@@ -43,7 +43,7 @@
 
 enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
 
-/* Of a batch: it begins, counts or keys are here; the processor's part begins, is here; the GPU's. */
+/* A batch begins, its counts or keys are here; the processor's part begins, is here; the GPU's. */
 typedef enum mark { STARTED, COUNTED, HANDED, FETCHED, SELECTED, MARKS } mark;
 
 typedef struct hybrid {

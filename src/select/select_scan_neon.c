@@ -55,6 +55,7 @@
                             min_half_##lane(x.high, least.high)};                      \
     }
 
+enum { lanes_float = 8, lanes_double = 4 };
 SCAN_PAIR(float, float32x4_t, f32, u32)
 SCAN_PAIR(double, float64x2_t, f64, u64)
 

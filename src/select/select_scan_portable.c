@@ -52,6 +52,7 @@ static inline double load_f64(const char *at)
     {                                                   \
         return (uint32_t)(x <= t);                      \
     }
+enum { lanes_float = 1, lanes_double = 1 };
 SCAN_SINGLE(float)
 SCAN_SINGLE(double)
 #define splat_float(x) (x)
