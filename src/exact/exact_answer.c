@@ -160,15 +160,13 @@ static uint32_t left_out(const kin_answer_target *target, uint32_t row)
 kith_status kin_answer_write_group(kith_ctx *ctx, const kin_answer_target *target,
                                    const kin_answer *answer, uint32_t first)
 {
-    const uint32_t *next = target->groups->next;
-    for (uint32_t row = first; row != KITH_ID_NONE;) {
+    for (uint32_t row = first; row != KITH_ID_NONE; row = kin_groups_next(target->groups, row)) {
         KIN_FAIL_IF(!kin_answer_write(answer, left_out(target, row), target->out, row) &&
                         !target->may_be_short,
                     ctx, KITH_E_INTERNAL, kin_at(NULL),
                     "row %lu has fewer than %lld neighbours (a bound is wrong; please "
                     "report it)",
                     (unsigned long)row, (long long)target->out->k);
-        row = next == NULL ? KITH_ID_NONE : next[row];
     }
     return KITH_OK;
 }

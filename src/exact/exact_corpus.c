@@ -3,6 +3,17 @@
 
 #include "host/host_clock.h"
 
+/* The rounded rows: in panels, or, where there are shadows, as lines, and the shadows. */
+static kith_status make_set(kith_ctx *ctx, const kin_shadow *shadow, const uint32_t *ids,
+                            int64_t points, kin_prepared *p)
+{
+    const bool cast = shadow->axes > 0;
+    const kin_set shape =
+        cast ? kin_set_shape_lines(&p->frame, points) : kin_set_shape(&p->frame, points);
+    KIN_TRY(kin_set_make(ctx, shape, &p->rows, ids, &p->set));
+    return cast ? kin_shadow_cast(ctx, shadow, p, ids, points, &p->cast) : KITH_OK;
+}
+
 /* From the cheapest type up, until one is fine enough. The last one has to do, unless it is in
  * vain.
  */
@@ -16,8 +27,8 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
                                             &prepared->stats));
         }
         prepared->frame = kin_frame_make(&prepared->distance, ladder[i], false, &prepared->stats);
-        KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
-                             prepared->groups.count, &prepared->set));
+        KIN_TRY(
+            make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared));
         kin_type_verdict verdict;
         const bool last = i + 1 == count;
         KIN_TRY(kin_type_try(ctx, prepared, k, last ? NULL : ladder[i + 1], &verdict));
@@ -33,8 +44,7 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
 static kith_status round_integers(kith_ctx *ctx, kin_prepared *prepared)
 {
     prepared->frame = kin_frame_make(&prepared->distance, kin_type_integer(ctx->isa), true, NULL);
-    return kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
-                        prepared->groups.count, &prepared->set);
+    return make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
 }
 
 kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
@@ -88,17 +98,6 @@ kith_status kin_prepare_corpus_for(kith_ctx *ctx, const kin_prepared *corpus,
 
 /* ---- Shadows --------------------------------------------------------------------------------- */
 
-/* The set in panels gives way to one of lines, and the shadows of its rows. */
-static kith_status cast_rows(kith_ctx *ctx, kin_prepared *prepared)
-{
-    const int64_t points = prepared->groups.count;
-    kin_set_free(ctx, &prepared->set);
-    KIN_TRY(kin_set_make_lines(ctx, &prepared->frame, &prepared->rows, prepared->order, points,
-                               &prepared->set));
-    return kin_shadow_cast(ctx, &prepared->shadow, prepared, prepared->order, points,
-                           &prepared->cast);
-}
-
 static bool lacks_memory(kith_status status)
 {
     return status == KITH_E_MEMORY || status == KITH_E_LIMIT;
@@ -117,8 +116,7 @@ bool kin_prepare_drop_shadows(kith_ctx *ctx, kin_prepared *prepared, kith_status
     ctx->report.looked_share = 0.0;
     ctx->report.rerun_share = 0.0;
     ctx->report.candidates = 0.0;
-    *status = kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
-                           prepared->groups.count, &prepared->set);
+    *status = make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
     return *status == KITH_OK;
 }
 
@@ -127,7 +125,9 @@ kith_status kin_prepare_shadows(kith_ctx *ctx, const kin_shadow_job *job, kin_pr
     const int64_t start = kin_clock_ns();
     kith_status status = kin_shadow_learn(ctx, prepared, job, &prepared->shadow);
     if (status == KITH_OK && prepared->shadow.axes > 0) {
-        status = cast_rows(ctx, prepared);
+        kin_set_free(ctx, &prepared->set); /* that in panels gives way */
+        status =
+            make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
     }
     if (lacks_memory(status) && prepared->shadow.axes == 0) {
         kin_forgive(ctx);
@@ -149,13 +149,7 @@ kith_status kin_prepare_queries(kith_ctx *ctx, const kin_prepared *corpus, int64
     kin_set_free(ctx, &prepared->cast);
     kin_set_free(ctx, &prepared->set);
     prepared->frame = corpus->frame;
-    if (corpus->shadow.axes > 0) {
-        KIN_TRY(
-            kin_set_make_lines(ctx, &prepared->frame, &prepared->rows, ids, count, &prepared->set));
-        KIN_TRY(kin_shadow_cast(ctx, &corpus->shadow, prepared, ids, count, &prepared->cast));
-    } else {
-        KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, ids, count, &prepared->set));
-    }
+    KIN_TRY(make_set(ctx, &corpus->shadow, ids, count, prepared));
     KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;

@@ -67,40 +67,26 @@ typedef struct direct {
     void *block;
 } direct;
 
-static void compact(const direct *d, list *l)
+static void set_worst(const direct *d, list *l)
 {
-    kin_select_sort_pairs(l->pairs, l->count);
-    l->count = kin_min_i64(l->count, d->wanted);
     if (l->count == d->wanted) {
         l->worst = l->pairs[l->count - 1].key;
     }
 }
 
-/* A short list is in order at any time, a long one when it is compacted. */
-static void insert(const direct *d, list *l, kin_pair pair)
+static void compact(const direct *d, list *l)
 {
-    int64_t at = l->count;
-    if (at == d->wanted) {
-        at -= 1;
-        if (!kin_pair_less(&pair, &l->pairs[at])) {
-            return;
-        }
-    } else {
-        l->count += 1;
-    }
-    for (; at > 0 && kin_pair_less(&pair, &l->pairs[at - 1]); at--) {
-        l->pairs[at] = l->pairs[at - 1];
-    }
-    l->pairs[at] = pair;
-    if (l->count == d->wanted) {
-        l->worst = l->pairs[d->wanted - 1].key;
-    }
+    kin_select_sort_pairs(l->pairs, l->count);
+    l->count = kin_min_i64(l->count, d->wanted);
+    set_worst(d, l);
 }
 
+/* A short list is in order at any time, a long one when it is compacted. */
 static void add(const direct *d, list *l, kin_pair pair)
 {
     if (d->wanted <= SHORT) {
-        insert(d, l, pair);
+        (void)kin_pair_insert(l->pairs, d->wanted, &l->count, pair);
+        set_worst(d, l);
         return;
     }
     l->pairs[l->count++] = pair;

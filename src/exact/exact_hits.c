@@ -194,17 +194,15 @@ static bool may_find(const kin_hits *hits, uint32_t query, uint32_t id)
 /* The next id of the group that may stand in the query's list, from `id` on. */
 static uint32_t next_id(const kin_hits *hits, uint32_t query, uint32_t id)
 {
-    const uint32_t *next = hits->groups->next;
     while (id != KITH_ID_NONE && !may_find(hits, query, id)) {
-        id = next != NULL ? next[id] : KITH_ID_NONE;
+        id = kin_groups_next(hits->groups, id);
     }
     return id;
 }
 
 static uint32_t following_id(const kin_hits *hits, uint32_t query, uint32_t id)
 {
-    const uint32_t *next = hits->groups->next;
-    return next != NULL ? next_id(hits, query, next[id]) : KITH_ID_NONE;
+    return next_id(hits, query, kin_groups_next(hits->groups, id));
 }
 
 static int64_t count_ids(const kin_hits *hits, uint32_t query, uint32_t first)

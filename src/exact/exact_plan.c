@@ -90,18 +90,15 @@ static void plan_job(planning *p, const made *of)
     const kin_set *set = of->set;
     const bool graph = p->queries == NULL;
     const int64_t wanted = kin_request_ids(request, graph, p->corpus->rows);
-    kin_screen screen = {.rows = set,
-                         .points = set,
-                         .row_cast = of->cast,
-                         .point_cast = of->cast,
-                         .row_cover = of->cover,
-                         .point_cover = of->cover,
+    const kin_meet_side own = {.set = set, .cast = of->cast, .cover = of->cover};
+    kin_screen screen = {.row = own,
+                         .point = own,
                          .block = graph ? kin_screen_graph_block(set->frame, p->corpus->rows)
                                         : kin_screen_block(set->frame)};
     kin_lists both;
     if (graph) {
         plan_vain(p);
-        screen.point_lists = (request->flags & KITH_NO_SYMMETRY) == 0 ? &both : NULL;
+        screen.point.lists = (request->flags & KITH_NO_SYMMETRY) == 0 ? &both : NULL;
         plan_lists(p, &screen, wanted);
         return;
     }
@@ -117,11 +114,11 @@ static void plan_job(planning *p, const made *of)
     if (of->cast != NULL) {
         asked_cast = kin_set_shape(&of->shadow->frame, stripe);
         kin_shadow_cast_plan(&p->plan, of->shadow, &asked_cast, p->threads);
-        screen.row_cast = &asked_cast;
+        screen.row.cast = &asked_cast;
     }
     kin_cover_plan(&p->plan, &asked, p->threads, &balls);
-    screen.rows = &asked;
-    screen.row_cover = &balls;
+    screen.row.set = &asked;
+    screen.row.cover = &balls;
     plan_lists(p, &screen, wanted);
 }
 

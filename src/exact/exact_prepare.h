@@ -23,6 +23,11 @@ typedef struct kin_groups {
     uint32_t *degenerates; /* their ids, ascending; NULL where there are none */
 } kin_groups;
 
+static inline uint32_t kin_groups_next(const kin_groups *groups, uint32_t id)
+{
+    return groups->next == NULL ? KITH_ID_NONE : groups->next[id];
+}
+
 /* Rows are equal when their bytes are. Where `distinguish` is set, every row is a group. */
 kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguish,
                             kin_groups *groups);

@@ -58,8 +58,7 @@ static bool meets_once(const run *r)
 /* The next id of the query's group, which is asked alike; KITH_ID_NONE behind the last. */
 static uint32_t next_like(const run *r, uint32_t query)
 {
-    const uint32_t *next = meets_once(r) ? r->corpus->groups.next : NULL;
-    return next != NULL ? next[query] : KITH_ID_NONE;
+    return meets_once(r) ? kin_groups_next(&r->corpus->groups, query) : KITH_ID_NONE;
 }
 
 static kith_status offer(run *r, const worker *w, uint32_t query, uint32_t first, double key)

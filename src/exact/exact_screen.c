@@ -29,33 +29,20 @@
 /* ---- In which order blocks meet -------------------------------------------------------------- */
 
 /* Near ones first, so that thresholds are nearly final when the many far ones come. Any order is
- * right. */
-typedef struct block_order {
-    int64_t row_blocks;
-    int64_t point_blocks;
-    bool graph;
-    int64_t near;     /* 0, or how many others each block chooses to meet */
-    int64_t most;     /* blocks that a block of rows meets, at most */
-    uint32_t *order;  /* row_blocks x most; NULL: in the order of the blocks */
-    uint32_t *counts; /* near: blocks that each meets; NULL where order is */
-} block_order;
-
-/* Two sets, cut into blocks, whose balls may be known.
+ * right.
  *
  * graph: every unordered pair of different blocks once. Blocks stand on a circle; block I owns its
  * pairs with the half circle ahead of it. Without covers, or with very many blocks, the order is
  * that of the blocks.
  * near: 0, or, of a graph, only those pairs meet of which one has the other among its `near`
  * nearest, by their centres; without covers those that stand next to each other. */
-typedef struct block_sets {
-    const kin_cover *rows; /* or NULL */
-    const kin_cover *points;
-    int64_t row_points;
-    int64_t point_points;
-    int64_t block; /* positions of one */
-    int64_t near;
-    bool graph;
-} block_sets;
+typedef struct block_order {
+    const kin_meet *meet;
+    int64_t near;     /* 0, or how many others each block chooses to meet */
+    int64_t most;     /* blocks that a block of rows meets, at most */
+    uint32_t *order;  /* by block of rows: most; NULL: in the order of the blocks */
+    uint32_t *counts; /* near: blocks that each meets; NULL where order is */
+} block_order;
 
 /* Above this many pairs of blocks, sorting them would take as long as it saves. */
 static const int64_t MOST_PAIRS = 8 << 20;
@@ -63,22 +50,22 @@ static const int64_t MOST_PAIRS = 8 << 20;
 /* How many blocks a block of rows meets, and the i-th of them (block_of). */
 static int64_t count_blocks(const block_order *schedule, int64_t row_block)
 {
-    if (!schedule->graph) {
-        return schedule->point_blocks;
+    if (!schedule->meet->graph) {
+        return schedule->meet->point.blocks;
     }
     if (schedule->counts != NULL) {
         return schedule->counts[row_block];
     }
     /* With an even number of blocks the farthest step would meet every pair twice: only the first
      * half of the circle takes it. */
-    const int64_t blocks = schedule->row_blocks;
+    const int64_t blocks = schedule->meet->row.blocks;
     const int64_t half = (blocks - 1) / 2 + (blocks % 2 == 0 && row_block < blocks / 2 ? 1 : 0);
     return schedule->near == 0 ? half : kin_min_i64(half, kin_ceil_div(schedule->near, 2));
 }
 
 static int64_t natural(const block_order *schedule, int64_t row_block, int64_t i)
 {
-    return (row_block + i + (schedule->graph ? 1 : 0)) % schedule->point_blocks;
+    return (row_block + i + (schedule->meet->graph ? 1 : 0)) % schedule->meet->point.blocks;
 }
 
 static int64_t block_of(const block_order *schedule, int64_t row_block, int64_t i)
@@ -88,7 +75,6 @@ static int64_t block_of(const block_order *schedule, int64_t row_block, int64_t 
 }
 
 typedef struct sorting {
-    const kin_round_ops *ops;
     block_order *schedule;
     int64_t wide;
     int32_t threads;
@@ -110,9 +96,9 @@ static void measure_blocks(const sorting *s, int64_t row_block, int64_t count, u
 {
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = natural(s->schedule, row_block, i);
-        words[i] = order_of(s->ops->distance_sq(s->row_centres + row_block * s->wide,
-                                                s->point_centres + block * s->wide, s->wide)) |
-                   (uint64_t)block;
+        const float distance = s->schedule->meet->ops->distance_sq(
+            s->row_centres + row_block * s->wide, s->point_centres + block * s->wide, s->wide);
+        words[i] = order_of(distance) | (uint64_t)block;
     }
 }
 
@@ -134,7 +120,7 @@ static kith_status choose_row(void *arg, int64_t row_block, int32_t thread)
 {
     const sorting *s = arg;
     const int64_t near = s->schedule->near;
-    const int64_t others = s->schedule->row_blocks - 1;
+    const int64_t others = s->schedule->meet->row.blocks - 1;
     uint64_t *words = s->words + thread * others;
     measure_blocks(s, row_block, others, words);
     kin_select_nth_word(words, others, near - 1);
@@ -149,7 +135,7 @@ static void keep_chosen(const sorting *s)
 {
     block_order *schedule = s->schedule;
     const int64_t near = schedule->near;
-    for (int64_t row = 0; row < schedule->row_blocks; row++) {
+    for (int64_t row = 0; row < schedule->meet->row.blocks; row++) {
         const uint64_t *chosen = s->chosen + row * near;
         uint32_t *kept = schedule->order + row * near;
         uint32_t count = 0;
@@ -168,15 +154,16 @@ static void keep_chosen(const sorting *s)
 static kith_status choose_blocks(kith_ctx *ctx, sorting *s)
 {
     block_order *schedule = s->schedule;
-    KIN_TRY(kin_parallel(ctx, "prepare", schedule->row_blocks, choose_row, s));
+    KIN_TRY(kin_parallel(ctx, "prepare", schedule->meet->row.blocks, choose_row, s));
     keep_chosen(s);
     return KITH_OK;
 }
 
 /* The mean of a block's coarse centres. */
-static void centre_blocks(const kin_cover *cover, int64_t points, int64_t block, float *centres)
+static void centre_blocks(const kin_meet_side *side, int64_t block, float *centres)
 {
-    const int64_t tiles = kin_ceil_div(points, KIN_COARSE_STEP);
+    const kin_cover *cover = side->cover;
+    const int64_t tiles = kin_ceil_div(side->set->points, KIN_COARSE_STEP);
     const int64_t tiles_a_block = block / KIN_COARSE_STEP;
     for (int64_t tile = 0; tile < tiles; tile++) {
         float *centre = centres + tile / tiles_a_block * cover->wide;
@@ -192,7 +179,7 @@ static void centre_blocks(const kin_cover *cover, int64_t points, int64_t block,
 static void name_order(kin_layout *layout, void *job)
 {
     block_order *schedule = job;
-    const uint64_t rows = (uint64_t)schedule->row_blocks;
+    const uint64_t rows = (uint64_t)schedule->meet->row.blocks;
     schedule->order = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)schedule->most),
                                        sizeof *schedule->order);
     if (schedule->near > 0) {
@@ -204,10 +191,10 @@ static void name_sorting(kin_layout *layout, void *job)
 {
     sorting *s = job;
     const block_order *schedule = s->schedule;
-    const uint64_t rows = (uint64_t)schedule->row_blocks;
+    const uint64_t rows = (uint64_t)schedule->meet->row.blocks;
     const uint64_t wide = (uint64_t)s->wide;
-    const int64_t measured = schedule->near == 0 ? schedule->most : schedule->row_blocks;
-    const uint64_t points = (uint64_t)schedule->point_blocks;
+    const int64_t measured = schedule->near == 0 ? schedule->most : schedule->meet->row.blocks;
+    const uint64_t points = (uint64_t)schedule->meet->point.blocks;
     s->row_centres = kin_layout_zeros(layout, kin_size_mul(rows, wide), sizeof *s->row_centres);
     s->point_centres =
         kin_layout_zeros(layout, kin_size_mul(points, wide), sizeof *s->point_centres);
@@ -219,57 +206,35 @@ static void name_sorting(kin_layout *layout, void *job)
     }
 }
 
-static kith_status sort_blocks(kin_hold *hold, const block_sets *blocks, block_order *schedule)
+static kith_status sort_blocks(kin_hold *hold, block_order *schedule)
 {
-    sorting s = {.ops = kin_round_get(hold->ctx->isa),
-                 .schedule = schedule,
-                 .wide = blocks->rows->wide,
-                 .threads = hold->ctx->threads};
+    const kin_meet *meet = schedule->meet;
+    sorting s = {
+        .schedule = schedule, .wide = meet->row.cover->wide, .threads = hold->ctx->threads};
     static const char *const WHAT = "an order of blocks";
     KIN_HOLD(own, hold->ctx);
     KIN_TRY(kin_hold_layout(hold, name_order, schedule, WHAT));
     KIN_TRY(kin_hold_layout(&own, name_sorting, &s, WHAT));
-    centre_blocks(blocks->rows, blocks->row_points, blocks->block, s.row_centres);
-    centre_blocks(blocks->points, blocks->point_points, blocks->block, s.point_centres);
-    return schedule->near == 0
-               ? kin_parallel(hold->ctx, "prepare", schedule->row_blocks, sort_row, &s)
-               : choose_blocks(hold->ctx, &s);
+    centre_blocks(&meet->row, meet->block, s.row_centres);
+    centre_blocks(&meet->point, meet->block, s.point_centres);
+    return schedule->near == 0 ? kin_parallel(hold->ctx, "prepare", meet->row.blocks, sort_row, &s)
+                               : choose_blocks(hold->ctx, &s);
 }
 
 /* Whether blocks have an order but their own. */
-static bool size_schedule(const block_sets *blocks, block_order *schedule)
+static bool size_schedule(const kin_meet *meet, int64_t near, block_order *schedule)
 {
-    *schedule = (block_order){.row_blocks = kin_ceil_div(blocks->row_points, blocks->block),
-                              .point_blocks = kin_ceil_div(blocks->point_points, blocks->block),
-                              .graph = blocks->graph};
-    schedule->near = kin_min_i64(blocks->near, schedule->row_blocks - 1);
+    *schedule = (block_order){.meet = meet, .near = kin_min_i64(near, meet->row.blocks - 1)};
     schedule->most = count_blocks(schedule, 0);
-    const int64_t pairs = schedule->row_blocks * schedule->most;
-    if (blocks->rows == NULL || blocks->rows->wide == 0 || blocks->points->wide == 0 ||
-        pairs == 0 || (blocks->near == 0 && pairs > MOST_PAIRS)) {
+    const int64_t pairs = meet->row.blocks * schedule->most;
+    if (meet->row.cover == NULL || meet->row.cover->wide == 0 || meet->point.cover->wide == 0 ||
+        pairs == 0 || (near == 0 && pairs > MOST_PAIRS)) {
         return false;
     }
-    if (blocks->near > 0) {
+    if (near > 0) {
         schedule->most = schedule->near;
     }
     return true;
-}
-
-static kith_status make_schedule(kin_hold *hold, const block_sets *blocks, block_order *schedule)
-{
-    return size_schedule(blocks, schedule) ? sort_blocks(hold, blocks, schedule) : KITH_OK;
-}
-
-/* What it holds, and leaves; covers may be shapes. */
-static void plan_schedule(kin_layout *plan, const block_sets *blocks, int32_t threads)
-{
-    block_order schedule;
-    if (!size_schedule(blocks, &schedule)) {
-        return;
-    }
-    sorting s = {.schedule = &schedule, .wide = blocks->rows->wide, .threads = threads};
-    kin_layout_block(plan, name_order, &schedule);
-    kin_layout_passing(plan, name_sorting, &s);
 }
 
 enum { LEAST_BLOCK = KIN_BLOCK_STEP, MOST_BLOCK = 5 * KIN_BLOCK_STEP, MANY_BLOCKS = 60, STRIP = 8 };
@@ -344,42 +309,29 @@ static void name_arrays(kin_layout *layout, void *job)
 
 static run run_of(kin_screen *screen, int32_t threads)
 {
-    const int64_t block = screen->block;
-    return (run){.screen = screen,
-                 .meet = {.frame = screen->points->frame,
-                          .row = {.set = screen->rows,
-                                  .cast = screen->row_cast,
-                                  .lists = screen->row_lists,
-                                  .cover = screen->row_cover,
-                                  .blocks = kin_ceil_div(screen->rows->points, block)},
-                          .point = {.set = screen->points,
-                                    .cast = screen->point_cast,
-                                    .lists = screen->point_lists,
-                                    .cover = screen->point_cover,
-                                    .blocks = kin_ceil_div(screen->points->points, block)},
-                          .graph = screen->rows == screen->points && screen->point_lists != NULL,
-                          .block = block},
-                 .threads = threads};
+    run r = {.screen = screen,
+             .meet = {.frame = screen->point.set->frame,
+                      .row = screen->row,
+                      .point = screen->point,
+                      .graph = screen->row.set == screen->point.set && screen->point.lists != NULL,
+                      .block = screen->block},
+             .threads = threads};
+    r.meet.row.blocks = kin_ceil_div(screen->row.set->points, screen->block);
+    r.meet.point.blocks = kin_ceil_div(screen->point.set->points, screen->block);
+    return r;
 }
 
-static block_sets blocks_of(const run *r)
-{
-    return (block_sets){.rows = r->meet.row.cover,
-                        .points = r->meet.point.cover,
-                        .row_points = r->meet.row.set->points,
-                        .point_points = r->meet.point.set->points,
-                        .block = r->meet.block,
-                        .near = r->screen->near,
-                        .graph = r->meet.graph};
-}
-
+/* Covers may be shapes. */
 void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads)
 {
     run r = run_of(shape, threads);
-    const block_sets blocks = blocks_of(&r);
     const uint64_t before = kin_layout_mark(plan);
     kin_layout_block(plan, name_arrays, &r);
-    plan_schedule(plan, &blocks, threads);
+    if (size_schedule(&r.meet, shape->near, &r.schedule)) {
+        sorting s = {.schedule = &r.schedule, .wide = r.meet.row.cover->wide, .threads = threads};
+        kin_layout_block(plan, name_order, &r.schedule);
+        kin_layout_passing(plan, name_sorting, &s);
+    }
     kin_layout_back(plan, before);
 }
 
@@ -405,9 +357,10 @@ static void destroy_locks(const kin_meet_side *s, int64_t made)
 
 static kith_status run_blocks(run *r)
 {
-    const block_sets blocks = blocks_of(r);
     KIN_HOLD(hold, r->ctx);
-    KIN_TRY(make_schedule(&hold, &blocks, &r->schedule));
+    if (size_schedule(&r->meet, r->screen->near, &r->schedule)) {
+        KIN_TRY(sort_blocks(&hold, &r->schedule));
+    }
     if (r->meet.graph) {
         KIN_TRY(kin_parallel(r->ctx, "screen", r->meet.row.blocks, own_block, r));
     }

@@ -8,22 +8,26 @@
 
 #include <pthread.h>
 
+/* One end of the pairs. Locks and blocks are the screen's. */
+typedef struct kin_meet_side {
+    const kin_set *set;
+    const kin_set
+        *cast;        /* its shadows (exact_corpus.h), or NULL; the set's rows lie as lines then */
+    kin_lists *lists; /* candidates of the other end for each row; NULL: not wanted */
+    const kin_cover *cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
+    pthread_mutex_t *locks; /* one a block */
+    int64_t blocks;
+} kin_meet_side;
+
 typedef struct kin_screen {
-    const kin_set *rows;
-    const kin_set *points;      /* == rows for a graph */
-    kin_lists *row_lists;       /* candidates among points for each row */
-    kin_lists *point_lists;     /* candidates among rows for each point; NULL: not wanted. For a
-                                   graph the same as row_lists: each product serves both ends */
-    const kin_cover *row_cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
-    const kin_cover *point_cover;
-    const kin_set *row_cast; /* shadows of both (exact_corpus.h), whose rows lie as lines then; or
-                                NULL */
-    const kin_set *point_cast;
-    int64_t block;         /* positions of a block: kin_screen_block() */
-    int64_t near;          /* 0: all pairs. Else, of a graph, blocks meet themselves and those
-                              of which one has the other among its `near` nearest; lists are by
-                              cost then */
-    int64_t pairs;         /* out: pairs there were to screen */
+    kin_meet_side row;
+    kin_meet_side point; /* of a graph set and lists are those of the rows: each product serves both
+                            ends */
+    int64_t block;       /* positions of a block: kin_screen_block() */
+    int64_t near;        /* 0: all pairs. Else, of a graph, blocks meet themselves and those
+                            of which one has the other among its `near` nearest; lists are by
+                            cost then */
+    int64_t pairs;       /* out: pairs there were to screen */
     int64_t pairs_skipped; /* out: pairs in tiles that were skipped by their bounds */
     int64_t pairs_looked;  /* out: pairs whose shadows passed */
     int64_t keys_computed; /* out: canonical keys that full lists asked for */
@@ -44,17 +48,6 @@ kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen);
 
 /* Their pairs through the unit, what passes its limits to the lists of both, the limits read again.
  * The screen deals out which blocks meet. */
-
-/* One end of the pairs. */
-typedef struct kin_meet_side {
-    const kin_set *set;
-    const kin_set
-        *cast;        /* its shadows (exact_corpus.h), or NULL; the set's rows lie as lines then */
-    kin_lists *lists; /* NULL: not collected */
-    const kin_cover *cover;
-    pthread_mutex_t *locks; /* one a block */
-    int64_t blocks;
-} kin_meet_side;
 
 struct kin_meet_work;
 

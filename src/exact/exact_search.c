@@ -97,19 +97,19 @@ static kith_status write_all(kith_ctx *ctx, writing *w, const kin_prepared *corp
 
 void kin_exact_plan_screen(kin_layout *plan, kin_screen *shape, int64_t wanted, int32_t threads)
 {
-    kin_lists lists = kin_lists_shape(shape->rows, shape->points, wanted);
+    kin_lists lists = kin_lists_shape(shape->row.set, shape->point.set, wanted);
     writing w = {.lists = &lists,
-                 .distance = &shape->points->frame->distance,
+                 .distance = &shape->point.set->frame->distance,
                  .wanted = wanted,
                  .threads = threads};
     kin_lists_plan(plan, &lists);
     const uint64_t kept = kin_layout_mark(plan);
-    shape->row_lists = &lists;
-    shape->point_lists = shape->point_lists != NULL ? &lists : NULL;
+    shape->row.lists = &lists;
+    shape->point.lists = shape->point.lists != NULL ? &lists : NULL;
     kin_screen_plan(plan, shape, threads);
     kin_layout_block(plan, name_writers, &w);
     kin_layout_back(plan, kept);
-    shape->row_lists = NULL;
+    shape->row.lists = NULL;
 }
 
 /* ---- Report --------------------------------------------------------------------------------- */
@@ -152,26 +152,19 @@ static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pair
     kin_exact_report(ctx, corpus);
 }
 
-static const kin_cover *cover_of(const kin_prepared *prepared, uint32_t flags)
+static kin_meet_side side_of(const kin_prepared *prepared, uint32_t flags, kin_lists *lists)
 {
-    return (flags & KITH_NO_SKIP) != 0 ? NULL : &prepared->cover;
-}
-
-static const kin_set *cast_of(const kin_prepared *prepared)
-{
-    return prepared->cast.points > 0 ? &prepared->cast : NULL;
+    return (kin_meet_side){.set = &prepared->set,
+                           .cast = prepared->cast.points > 0 ? &prepared->cast : NULL,
+                           .lists = lists,
+                           .cover = (flags & KITH_NO_SKIP) != 0 ? NULL : &prepared->cover};
 }
 
 static kin_screen screen_of(const kin_prepared *rows, const kin_prepared *points, uint32_t flags,
                             kin_lists *lists)
 {
-    return (kin_screen){.rows = &rows->set,
-                        .points = &points->set,
-                        .row_lists = lists,
-                        .row_cast = cast_of(rows),
-                        .point_cast = cast_of(points),
-                        .row_cover = cover_of(rows, flags),
-                        .point_cover = cover_of(points, flags),
+    return (kin_screen){.row = side_of(rows, flags, lists),
+                        .point = side_of(points, flags, NULL),
                         .block = kin_screen_block(&points->frame)};
 }
 
@@ -201,7 +194,7 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
                                &lists));
         w.lists = &lists;
         kin_screen screen = screen_of(points, points, request->flags, &lists);
-        screen.point_lists = (request->flags & KITH_NO_SYMMETRY) == 0 ? &lists : NULL;
+        screen.point.lists = (request->flags & KITH_NO_SYMMETRY) == 0 ? &lists : NULL;
         screen.block = kin_screen_graph_block(&points->frame, points->groups.count);
         KIN_TRY(run_screen(ctx, &screen, &pairs));
     }
@@ -364,7 +357,7 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
         kin_lists_begin_within(&a_lists, a->groups.next, request->within[0]);
         kin_lists_begin_within(&b_lists, b->groups.next, request->within[1]);
         kin_screen screen = screen_of(a, b, request->flags, &a_lists);
-        screen.point_lists = &b_lists;
+        screen.point.lists = &b_lists;
         KIN_TRY(run_screen(ctx, &screen, &pairs));
         to_b.lists = &a_lists;
         to_a.lists = &b_lists;

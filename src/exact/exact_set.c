@@ -376,19 +376,10 @@ static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *se
     return KITH_OK;
 }
 
-kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
-                         const uint32_t *ids, int64_t points, kin_set *set)
+kith_status kin_set_make(kith_ctx *ctx, kin_set shape, const kin_rows *rows, const uint32_t *ids,
+                         kin_set *set)
 {
-    *set = kin_set_shape(frame, points);
-    set->rows = rows;
-    set->ids = ids;
-    return fill(ctx, NULL, set);
-}
-
-kith_status kin_set_make_lines(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
-                               const uint32_t *ids, int64_t points, kin_set *set)
-{
-    *set = kin_set_shape_lines(frame, points);
+    *set = shape;
     set->rows = rows;
     set->ids = ids;
     return fill(ctx, NULL, set);

@@ -119,12 +119,14 @@ typedef struct kin_set_source {
 /* Doubles from a row to the next where a source puts them. */
 int64_t kin_set_wide(const kin_frame *frame);
 
-/* ids: `points` row numbers, kept. Rounds all of them in parallel. */
-kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
-                         const uint32_t *ids, int64_t points, kin_set *set);
-/* The same rows as lines, for those that are looked at one by one. */
-kith_status kin_set_make_lines(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
-                               const uint32_t *ids, int64_t points, kin_set *set);
+/* A set of so many points without arrays, and what kin_set_make holds, and leaves, of it; the same
+ * rows as lines, for those that are looked at one by one. */
+kin_set kin_set_shape(const kin_frame *frame, int64_t points);
+kin_set kin_set_shape_lines(const kin_frame *frame, int64_t points);
+void kin_set_plan(kin_layout *plan, kin_set *shape, int32_t threads);
+/* ids: row numbers, as many as the shape has points, kept. Rounds all of them in parallel. */
+kith_status kin_set_make(kith_ctx *ctx, kin_set shape, const kin_rows *rows, const uint32_t *ids,
+                         kin_set *set);
 /* Rows of a source, in panels; the set has no ids. */
 kith_status kin_set_make_from(kith_ctx *ctx, const kin_frame *frame, const kin_set_source *source,
                               int64_t points, kin_set *set);
@@ -132,10 +134,6 @@ void kin_set_free(kith_ctx *ctx, kin_set *set);
 /* The panels of positions [first, first + count), both multiples of KIN_PANEL: the set's own, or of
  * lines, made in `room` for count * groups words. */
 const uint32_t *kin_set_panels(const kin_set *set, int64_t first, int64_t count, uint32_t *room);
-/* A set of so many points without arrays, and what kin_set_make holds, and leaves, of it. */
-kin_set kin_set_shape(const kin_frame *frame, int64_t points);
-kin_set kin_set_shape_lines(const kin_frame *frame, int64_t points);
-void kin_set_plan(kin_layout *plan, kin_set *shape, int32_t threads);
 
 static inline kin_bound_row kin_set_row(const kin_set *set, int64_t position)
 {

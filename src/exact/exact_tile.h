@@ -74,6 +74,28 @@ typedef union kin_word {
 /* Names of what a body makes: type_part. */
 #define TILE_NAME_(name, part) TILE_JOIN(name, part)
 #define TILE_JOIN(name, part) name##_##part
+#define TILE_TEXT(name) TILE_TEXT_OF(name)
+#define TILE_TEXT_OF(name) #name
+
+/* What bodies call the registers and operations of a type, which is TILE_NAME while they are read
+ * and forgotten at their end. A machine's header has KIND_ of a type, the kind of register that
+ * holds it; vec_ of a kind, which is the register, and load_, splat_, store_, sums_, pass_, orders_
+ * of a kind; dot_ and pair_ of a type; TILE_MACHINE and TILE_ISA, whose kernels they make. */
+#define TILE_KIND TILE_NAME_(KIND, TILE_NAME)
+#define TILE_VEC TILE_NAME_(vec, TILE_KIND)
+#define VEC_LOAD TILE_NAME_(load, TILE_KIND)
+#define VEC_SPLAT TILE_NAME_(splat, TILE_KIND)
+#define VEC_DOT TILE_NAME_(dot, TILE_NAME)
+
+/* What turns a panel's word into a row's. */
+#define TILE_FLIP TILE_NAME_(FLIP, TILE_NAME)
+#define FLIP_s8 0x80808080u
+#define FLIP_s16 0u
+#define FLIP_f32 0u
+
+#define TYPE_s8 KIN_TILE_S8
+#define TYPE_s16 KIN_TILE_S16
+#define TYPE_f32 KIN_TILE_F32
 
 /* Survivors. order[] holds costs as integers that sort like them (kin_order_float for floats);
  * pair[] holds row << 16 | column, both counted from the first of their block, below 65,536. */

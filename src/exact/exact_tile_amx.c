@@ -533,7 +533,7 @@ static void bf16_pack(const uint32_t *panels, int32_t groups, int32_t row_count,
 
 /* Pairs here and there fill no tile: they take the vector unit. A product of two bf16 is exact in
  * fp32, and sums of 32 chains are nearer than the unit's two. */
-static inline __m512 dot_bf16(__m512 acc, __m512 row, __m512 point)
+static inline __m512 pair_bf16(__m512 acc, __m512 row, __m512 point)
 {
     const __m512i high = _mm512_set1_epi32((int32_t)0xffff0000u);
     const __m512i r = _mm512_castps_si512(row);
@@ -545,22 +545,11 @@ static inline __m512 dot_bf16(__m512 acc, __m512 row, __m512 point)
 }
 
 #define TILE_NAME s8
-#define vec __m512i
-#define VEC_LOAD load_i32x16
-#define VEC_SUMS sums_i32x16
-#define VEC_PAIR pair_s8
 #include "exact/exact_tile_lines.inc"
 #undef TILE_NAME
-#undef vec
-#undef VEC_LOAD
-#undef VEC_SUMS
-#undef VEC_PAIR
 
 #define TILE_NAME bf16
-#define vec __m512
-#define VEC_LOAD load_f32x16
-#define VEC_SUMS sums_f32x16
-#define VEC_PAIR dot_bf16
+#define KIND_bf16 FLOATS
 #include "exact/exact_tile_lines.inc"
 
 const kin_tile_kernel kin_tile_s8_amx = {"s8 amx", KIN_TILE_S8, KIN_ISA_AMX, ROWS, STEP_GROUPS,

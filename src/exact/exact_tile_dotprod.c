@@ -45,35 +45,27 @@ static inline int32x4_t pair_u8(int32x4_t acc, int32x4_t row, int32x4_t point)
     return vsubq_s32(dot_u8(acc, row, point), vshlq_n_s32(sums, 7));
 }
 
-#define TILE_NAME s8
-#define TILE_FLIP 0u
-#define TILE_ROWS 6
-#define TILE_FLOAT 0
-#define vec int32x4_t
-#define TILE_SPLAT int32x4_t
+#define TILE_NAME u8
+#define KIND_u8 i32x4
+#define NUMBER_u8 int
+#define FLIP_u8 0u
+#define ROWS_u8 ROWS_s8
 #define TILE_START(job, panel, v) (&((const moved_job *)(job))->start[(v)*TILE_LANES])
-#define VEC_LOAD load_i32x4
-#define VEC_SUMS sums_i32x4
-#define VEC_SPLAT splat_i32x4
-#define VEC_STORE store_i32x4
-#define VEC_DOT dot_u8
-#define VEC_PAIR pair_u8
-#define VEC_PASS_PANEL pass_panel_i32
 #include "exact/exact_tile_body.inc"
 
-static void s8_run(const kin_tile_job *job)
+static void u8_run(const kin_tile_job *job)
 {
     moved_job moved = {.job = *job};
     const int32_t last = job->first_panel + job->panel_count;
     for (int32_t panel = job->first_panel; panel < last; panel++) {
         tile_tests_int(job, panel, 1);
         move_start(&moved, panel);
-        for (int32_t tile = 0; tile < job->row_count / TILE_ROWS; tile++) {
-            s8_tile(&moved.job, tile, panel, TILE_ROWS);
+        for (int32_t tile = 0; tile < job->row_count / ROWS_u8; tile++) {
+            u8_tile(&moved.job, tile, panel, ROWS_u8);
         }
     }
 }
 
-const kin_tile_kernel kin_tile_s8_dotprod = {
-    "s8 dotprod", KIN_TILE_S8, KIN_ISA_DOTPROD, TILE_ROWS, 1, s8_pack, s8_run, s8_lines, 1.0};
+const kin_tile_kernel kin_tile_s8_dotprod = {"s8 dotprod", KIN_TILE_S8, KIN_ISA_DOTPROD, ROWS_u8, 1,
+                                             u8_pack,      u8_run,      u8_lines,        1.0};
 #endif

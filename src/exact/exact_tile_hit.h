@@ -6,6 +6,12 @@
 
 #include "exact/exact_tile.h"
 
+/* What is of a type's numbers: tile_hit_int, tile_tests_float ... */
+#define TILE_NUMBER_(what) TILE_NAME_(what, TILE_NAME_(NUMBER, TILE_NAME))
+#define NUMBER_s8 int
+#define NUMBER_s16 int
+#define NUMBER_f32 float
+
 /* The rows and columns that a hit names, in the units of the log. */
 static inline uint32_t tile_pair(const kin_tile_job *job, int32_t row, int32_t panel)
 {

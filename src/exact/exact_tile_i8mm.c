@@ -13,8 +13,9 @@
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_neon.h"
 
+#define TILE_NAME s8
+
 enum {
-    TILE_ROWS = 6,
     ROW_PAIRS = TILE_ROWS / 2,
     POINT_PAIRS = KIN_PANEL / 2,
     GROUP_STEP = 2,
@@ -30,7 +31,7 @@ static inline int32x4_t multiply(int32x4_t acc, int32x4_t points, int32x4_t rows
 static inline void test_row(const kin_tile_job *job, int32_t row, int32_t panel,
                             const int32x4_t *sums)
 {
-    const uint32_t mask = pass_panel_i32(sums, splat_i32x4(&job->test[row]));
+    const uint32_t mask = pass_i32x4(sums, splat_i32x4(&job->test[row]));
     if (__builtin_expect(mask != 0, 0)) {
         kin_word spilled[KIN_PANEL];
         for (int v = 0; v < TILE_VECTORS; v++) {
@@ -121,11 +122,6 @@ static inline int32x4_t pair_s8(int32x4_t acc, int32x4_t row, int32x4_t point)
     return dot_s8(acc, veorq_s32(row, vdupq_n_s32((int32_t)0x80808080u)), point);
 }
 
-#define TILE_NAME s8
-#define vec int32x4_t
-#define VEC_LOAD load_i32x4
-#define VEC_SUMS sums_i32x4
-#define VEC_PAIR pair_s8
 #include "exact/exact_tile_lines.inc"
 
 const kin_tile_kernel kin_tile_s8_i8mm = {

@@ -11,6 +11,28 @@
 
 #define TILE_VECTORS 4
 #define TILE_LANES 4
+#define TILE_WHOLE_PANELS
+#define TILE_SPLAT TILE_VEC
+#define KIND_s8 i32x4
+#define KIND_s16 halves
+#define KIND_f32 f32x4
+#define TILE_ROWS TILE_NAME_(ROWS, TILE_NAME)
+#define ROWS_s8 6
+#define ROWS_s16 3
+#define ROWS_f32 6
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define TILE_MACHINE i8mm
+#define TILE_ISA KIN_ISA_I8MM
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define TILE_MACHINE dotprod
+#define TILE_ISA KIN_ISA_DOTPROD
+#else
+#define TILE_MACHINE neon
+#define TILE_ISA KIN_ISA_NEON
+#endif
+
+typedef int32x4_t vec_i32x4;
+typedef float32x4_t vec_f32x4;
 
 static inline int32x4_t load_i32x4(const void *words)
 {
@@ -48,7 +70,7 @@ static inline uint32_t bits_of_panel(uint32x4_t a, uint32x4_t b, uint32x4_t c, u
     return (uint32_t)vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
 }
 
-static inline uint32_t pass_panel_i32(const int32x4_t *acc, int32x4_t test)
+static inline uint32_t pass_i32x4(const int32x4_t *acc, int32x4_t test)
 {
     return bits_of_panel(vcgeq_s32(acc[0], test), vcgeq_s32(acc[1], test), vcgeq_s32(acc[2], test),
                          vcgeq_s32(acc[3], test));
@@ -58,47 +80,48 @@ static inline uint32_t pass_panel_i32(const int32x4_t *acc, int32x4_t test)
 
 /* A product of two components takes a lane of its own: sums are of 4 points in two registers, and a
  * point's two halves are added up at the end. Points lie in `low`. 3 rows x 16 points. */
-typedef struct halves {
+typedef struct vec_halves {
     int32x4_t low;
     int32x4_t high;
-} halves;
+} vec_halves;
 
-static inline halves load_halves(const void *words)
+static inline vec_halves load_halves(const void *words)
 {
     const int32x4_t all = vld1q_s32(words);
     const int32x4_t zero = vdupq_n_s32(0);
-    return (halves){vzip1q_s32(all, zero), vzip2q_s32(all, zero)};
+    return (vec_halves){vzip1q_s32(all, zero), vzip2q_s32(all, zero)};
 }
 
-static inline halves load_points_s16(const void *words)
+static inline vec_halves load_points_s16(const void *words)
 {
-    return (halves){vld1q_s32(words), vdupq_n_s32(0)};
+    return (vec_halves){vld1q_s32(words), vdupq_n_s32(0)};
 }
 
-static inline int32x4_t whole_i32x4(halves sums)
+static inline int32x4_t whole_i32x4(vec_halves sums)
 {
     return vpaddq_s32(sums.low, sums.high);
 }
 
-static inline void store_halves(void *words, halves sums)
+static inline void store_halves(void *words, vec_halves sums)
 {
     vst1q_s32(words, whole_i32x4(sums));
 }
 
-static inline halves dot_s16(halves acc, int32x4_t row, halves point)
+static inline vec_halves splat_halves(const void *word)
 {
-    const int16x8_t x = vreinterpretq_s16_s32(row);
+    return (vec_halves){vld1q_dup_s32(word), vdupq_n_s32(0)};
+}
+
+#define pair_s16 dot_s16
+static inline vec_halves dot_s16(vec_halves acc, vec_halves row, vec_halves point)
+{
+    const int16x8_t x = vreinterpretq_s16_s32(row.low);
     const int16x8_t y = vreinterpretq_s16_s32(point.low);
-    return (halves){vmlal_s16(acc.low, vget_low_s16(x), vget_low_s16(y)),
-                    vmlal_high_s16(acc.high, x, y)};
+    return (vec_halves){vmlal_s16(acc.low, vget_low_s16(x), vget_low_s16(y)),
+                        vmlal_high_s16(acc.high, x, y)};
 }
 
-static inline halves pair_s16(halves acc, halves row, halves point)
-{
-    return dot_s16(acc, row.low, point);
-}
-
-static inline void sums_halves(void *words, const halves *v)
+static inline void sums_halves(void *words, const vec_halves *v)
 {
     int32x4_t whole[4];
     for (int i = 0; i < 4; i++) {
@@ -107,11 +130,11 @@ static inline void sums_halves(void *words, const halves *v)
     sums_i32x4(words, whole);
 }
 
-static inline uint32_t pass_panel_halves(const halves *acc, int32x4_t test)
+static inline uint32_t pass_halves(const vec_halves *acc, vec_halves test)
 {
     const int32x4_t whole[4] = {whole_i32x4(acc[0]), whole_i32x4(acc[1]), whole_i32x4(acc[2]),
                                 whole_i32x4(acc[3])};
-    return pass_panel_i32(whole, test);
+    return pass_i32x4(whole, test.low);
 }
 
 /* ---- Floats --------------------------------------------------------------------------------- */
@@ -131,6 +154,7 @@ static inline void store_f32x4(void *words, float32x4_t value)
     vst1q_f32(words, value);
 }
 
+#define pair_f32 dot_f32
 static inline float32x4_t dot_f32(float32x4_t acc, float32x4_t row, float32x4_t point)
 {
     return vfmaq_f32(acc, row, point);
@@ -141,7 +165,7 @@ static inline void sums_f32x4(void *words, const float32x4_t *v)
     vst1q_f32(words, vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
 }
 
-static inline uint32_t pass_panel_f32(const float32x4_t *acc, float32x4_t test)
+static inline uint32_t pass_f32x4(const float32x4_t *acc, float32x4_t test)
 {
     return bits_of_panel(vmvnq_u32(vcltq_f32(acc[0], test)), vmvnq_u32(vcltq_f32(acc[1], test)),
                          vmvnq_u32(vcltq_f32(acc[2], test)), vmvnq_u32(vcltq_f32(acc[3], test)));

@@ -11,10 +11,26 @@
 #define TILE_ROWS 2
 #define TILE_VECTORS 1
 #define TILE_LANES 16
+#define TILE_MACHINE portable
+#define TILE_ISA KIN_ISA_PORTABLE
+#define TILE_SPLAT uint32_t /* a broadcast word stays a word here: `row` is not a vector */
+#define KIND_s8 int
+#define KIND_s16 int
+#define KIND_f32 float
 
 typedef struct vec {
     kin_word lane[16];
 } vec;
+
+/* Registers of both kinds are the same. */
+typedef vec vec_int;
+typedef vec vec_float;
+#define load_int load
+#define load_float load
+#define splat_int splat
+#define splat_float splat
+#define store_int store
+#define store_float store
 
 static inline vec load(const void *words)
 {

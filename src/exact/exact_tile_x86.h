@@ -15,9 +15,9 @@
 #define TILE_ROWS 12
 #define TILE_LANES 16
 #define INT_VEC __m512i
-#define INT_(what) what##_i32x16
+#define INTS i32x16
 #define FLOAT_VEC __m512
-#define FLOAT_(what) what##_f32x16
+#define FLOATS f32x16
 #define MM_(op) _mm512_##op
 #define MM_INT_(op) _mm512_##op##_si512
 #define MM_BITS _mm512_castps_si512
@@ -25,13 +25,22 @@
 #define TILE_ROWS 6
 #define TILE_LANES 8
 #define INT_VEC __m256i
-#define INT_(what) what##_i32x8
+#define INTS i32x8
 #define FLOAT_VEC __m256
-#define FLOAT_(what) what##_f32x8
+#define FLOATS f32x8
 #define MM_(op) _mm256_##op
 #define MM_INT_(op) _mm256_##op##_si256
 #define MM_BITS _mm256_castps_si256
 #endif
+#define INT_(what) TILE_NAME_(what, INTS)
+#define FLOAT_(what) TILE_NAME_(what, FLOATS)
+#define TILE_SPLAT TILE_VEC
+#define KIND_s8 INTS
+#define KIND_s16 INTS
+#define KIND_f32 FLOATS
+
+typedef INT_VEC INT_(vec);
+typedef FLOAT_VEC FLOAT_(vec);
 
 /* TILE_BYTES: it multiplies bytes. vpdp... has another code in AVX-VNNI than in AVX-512. */
 #if defined(__AVX512VNNI__)
@@ -82,6 +91,8 @@ static inline uint32_t INT_(pass)(INT_VEC acc, INT_VEC test)
     return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(below)) & 0xff;
 #endif
 }
+
+#define pair_s16 dot_s16
 
 /* Points are unsigned, rows signed: as the instruction takes them. */
 #if defined(TILE_BYTES)
@@ -149,6 +160,7 @@ static inline void FLOAT_(store)(void *words, FLOAT_VEC value)
     memcpy(words, &value, sizeof value);
 }
 
+#define pair_f32 dot_f32
 static inline FLOAT_VEC dot_f32(FLOAT_VEC acc, FLOAT_VEC row, FLOAT_VEC point)
 {
     return MM_(fmadd_ps)(row, point, acc);

@@ -55,9 +55,8 @@ bool kin_type_settled(int64_t points, int64_t k)
 
 static kith_status screen_trial(kith_ctx *ctx, const kin_prepared *prepared, kin_trial *t)
 {
-    kin_screen screen = {.rows = &t->rows,
-                         .points = &prepared->set,
-                         .row_lists = &t->lists,
+    kin_screen screen = {.row = {.set = &t->rows, .lists = &t->lists},
+                         .point = {.set = &prepared->set},
                          .block = kin_screen_block(&prepared->frame)};
     const int32_t threads = ctx->threads;
     ctx->threads = 1;
@@ -173,8 +172,9 @@ void kin_trial_plan(kin_layout *plan, const kin_set *set, int64_t k, int32_t thr
     kin_trial t = trial_of(k, set->frame->cols);
     kin_set rows = kin_set_shape(set->frame, KIN_TRIAL_ROWS);
     kin_lists lists = kin_lists_shape(&rows, set, k);
-    kin_screen screen = {
-        .rows = &rows, .points = set, .row_lists = &lists, .block = kin_screen_block(set->frame)};
+    kin_screen screen = {.row = {.set = &rows, .lists = &lists},
+                         .point = {.set = set},
+                         .block = kin_screen_block(set->frame)};
     const uint64_t before = kin_layout_mark(plan);
     kin_layout_block(plan, name_trial, &t);
     kin_set_plan(plan, &rows, threads);
@@ -214,7 +214,8 @@ static kith_status make_trial(kith_ctx *ctx, const kin_prepared *prepared, int64
     *t = trial_of(k, prepared->frame.cols);
     KIN_TRY(kin_layout_make(ctx, name_trial, t, "sample rows", &t->block));
     choose_rows(prepared, t->ids);
-    KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, t->ids, KIN_TRIAL_ROWS, &t->rows));
+    KIN_TRY(kin_set_make(ctx, kin_set_shape(&prepared->frame, KIN_TRIAL_ROWS), &prepared->rows,
+                         t->ids, &t->rows));
     KIN_TRY(kin_lists_make(ctx, &t->rows, &prepared->set, prepared->groups.weights, k, &t->lists));
     kin_lists_begin_within(&t->lists, prepared->groups.next, prepared->within);
     return screen_trial(ctx, prepared, t);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_cells.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <math.h>
@@ -62,19 +61,16 @@ static void name_finding(kin_layout *layout, void *job)
 static void meet_centres(const finding *f, worker *w, const uint32_t *rows, int32_t count)
 {
     const kin_graph_centres *centres = f->centres;
-    const kin_graph_product product = {.rows = rows,
-                                       .panels = centres->panels,
-                                       .wide = centres->pitch,
-                                       .pitch = centres->pitch,
-                                       .groups = f->points->prepared->frame.groups,
-                                       .before = (int32_t)centres->padded,
-                                       .row_count = count,
-                                       .col_count = (int32_t)centres->padded,
-                                       .row_terms = w->row_terms,
-                                       .col_terms = centres->terms,
-                                       .orders = w->orders,
-                                       .stride = centres->padded};
-    f->points->kernel->multiply(&product);
+    kin_graph_multiply(f->points, (kin_graph_product){.rows = rows,
+                                                      .panels = centres->panels,
+                                                      .pitch = centres->pitch,
+                                                      .before = (int32_t)centres->padded,
+                                                      .row_count = count,
+                                                      .col_count = (int32_t)centres->padded,
+                                                      .row_terms = w->row_terms,
+                                                      .col_terms = centres->terms,
+                                                      .orders = w->orders,
+                                                      .stride = centres->padded});
 }
 
 /* Hits of one point: how many cells are within a limit. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_cells.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <math.h>

@@ -14,7 +14,6 @@
  * not. */
 #include "graph/graph.h"
 
-#include "base/base_size.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
 
@@ -39,9 +38,8 @@ typedef struct descending {
     uint32_t *owner; /* by row; where there is a control or a graph to start from */
     uint64_t *aside; /* of a merge as published: farther halves of lists */
     double start_evaluations;
-    bool joins;    /* the start: two graphs, and near entries from both */
+    bool has_near; /* the start: lists have what is near, and chance need not fill them */
     bool by_cells; /* the start: lists have near entries alone, and crowds go on */
-    bool related;  /* the start: lists of another metric */
     bool settled;  /* the start brought little in the end */
     bool all_met;  /* in the start: rounds have nothing to find */
     int64_t began_ns;
@@ -259,6 +257,7 @@ static kith_status start_by_screen(descending *d)
         keep_nearer_half(lists);
     }
     d->by_cells = !started.closed && !started.all;
+    d->has_near = d->by_cells;
     d->settled = started.settled;
     measure_lists(lists);
     d->start_evaluations = started.evaluations;
@@ -281,8 +280,8 @@ static kith_status start_across(descending *d)
     d->start_evaluations = started.evaluations;
     /* Lists of both graphs know their own sides already: what near cells add is as good as a start
      * that settled. */
-    d->joins = !started.closed;
-    d->settled = d->joins;
+    d->has_near = !started.closed;
+    d->settled = d->has_near;
     return KITH_OK;
 }
 
@@ -320,7 +319,7 @@ static kith_status start(descending *d)
     const int64_t start_ns = kin_clock_ns();
     d->outcome->start = d->request.start;
     if (d->request.start == KIN_GRAPH_START_SCREEN && d->points.kernel == NULL) {
-        d->related = true;
+        d->has_near = true;
         KIN_TRY(start_related(d));
     } else if (d->request.start == KIN_GRAPH_START_SCREEN) {
         KIN_TRY(start_by_screen(d));
@@ -333,8 +332,7 @@ static kith_status start(descending *d)
         }
     }
     const int32_t length = d->rounds.lists.length;
-    const bool has_near = d->by_cells || d->joins || d->related;
-    const int32_t least = has_near ? wanted_of(d) : length;
+    const int32_t least = d->has_near ? wanted_of(d) : length;
     const bool near_too = d->request.start != KIN_GRAPH_START_SCREEN && is_ordered(d);
     KIN_TRY(d->aside != NULL ? KITH_OK : kin_graph_fill_random(&d->rounds, least, near_too));
     d->outcome->seconds_start = kin_clock_since(start_ns);

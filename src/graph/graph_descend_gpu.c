@@ -77,7 +77,7 @@ static kith_status number_rows(kin_graph_gpu_run *run, uint32_t **ids)
     const kin_fused_device *on = &run->on;
     KIN_GPU_NEW(run->hold, on->gpu, *ids, (uint64_t)run->count, "the order of the points");
     const kin_fused_sort job = {.points = run->count, .cell_count = 1, .order = *ids};
-    return kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "numbering rows");
+    return kin_fused_launched(&run->on, on->kernels->sort(on->stream, &job), "numbering rows");
 }
 
 static kith_status take_points(kin_graph_gpu_run *run)

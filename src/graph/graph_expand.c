@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <stdatomic.h>
@@ -19,7 +18,7 @@ enum {
 };
 
 /* How far lists of neighbours are followed. */
-enum { NEAR = 14, FAR = 14, REVERSE = 10, REVERSE_FAR = 10 };
+enum { NEAR = 14, REVERSE = 10 };
 
 typedef struct worker {
     uint32_t *met;   /* MOST positions, each once */
@@ -39,11 +38,19 @@ typedef struct worker {
 } worker;
 
 typedef struct expanding {
-    kin_graph_expansion *e;
+    const kin_graph_points *points; /* with a kernel */
+    int32_t length;                 /* words a list */
+    int32_t watched;                /* of these, updates are counted */
+    int32_t near;         /* of each list of the crowd: these are neighbours, and so many of each of
+                             their lists are met as well */
+    const uint64_t *from; /* count x length, ascending; marked new is what the expansion before
+                             brought */
+    uint64_t *to;         /* the same, after this one */
+    uint64_t *reverse;    /* REVERSE words a position, KIN_GRAPH_EMPTY among them: who names it. All
+                             are neighbours of the crowd */
     kin_graph_hits_fn hits;
     kin_graph_put_fn put;
     int64_t wide;
-    int32_t length;
     worker *workers;
     int32_t threads;
 } expanding;
@@ -82,35 +89,33 @@ static void meet_words(worker *w, const uint64_t *words, int32_t count, bool all
     }
 }
 
-static const uint64_t *list_of(const kin_graph_expansion *e, int64_t position)
+static const uint64_t *list_of(const expanding *x, int64_t position)
 {
-    return e->from + position * e->length;
+    return x->from + position * x->length;
 }
 
-static const uint64_t *reverse_of(const kin_graph_expansion *e, int64_t position)
+static const uint64_t *reverse_of(const expanding *x, int64_t position)
 {
-    return e->reverse + position * e->reverse_each;
+    return x->reverse + position * REVERSE;
 }
 
 /* Over two edges of which one is new: the others have met before. Lists of neighbours lie anywhere:
  * memory is asked for them some neighbours ahead. */
-static void meet_neighbours(const kin_graph_expansion *e, worker *w, int32_t neighbours)
+static void meet_neighbours(const expanding *x, worker *w, int32_t neighbours)
 {
     for (int32_t i = 0; i < neighbours; i++) {
         const uint32_t ahead = w->met[kin_min_i64(i + AHEAD, neighbours - 1)];
         const bool all = w->fresh[i] != 0;
-        __builtin_prefetch(list_of(e, ahead));
-        meet_words(w, list_of(e, w->met[i]), e->far, all);
-        if (e->reverse_far > 0) {
-            __builtin_prefetch(reverse_of(e, ahead));
-            meet_words(w, reverse_of(e, w->met[i]), e->reverse_far, all);
-        }
+        __builtin_prefetch(list_of(x, ahead));
+        meet_words(w, list_of(x, w->met[i]), x->near, all);
+        __builtin_prefetch(reverse_of(x, ahead));
+        meet_words(w, reverse_of(x, w->met[i]), REVERSE, all);
     }
 }
 
 /* The crowd and its neighbours, then all of its lists, so that nothing is lost, then neighbours of
  * neighbours as long as there is room. */
-static void gather_met(const kin_graph_expansion *e, worker *w, int64_t first, int32_t count)
+static void gather_met(const expanding *x, worker *w, int64_t first, int32_t count)
 {
     memset(w->slots, 0, SLOTS * sizeof *w->slots);
     w->met_count = 0;
@@ -118,16 +123,14 @@ static void gather_met(const kin_graph_expansion *e, worker *w, int64_t first, i
         meet(w, (uint32_t)(first + i), 0);
     }
     for (int32_t i = 0; i < count; i++) {
-        meet_words(w, list_of(e, first + i), e->near, true);
-        if (e->reverse != NULL) {
-            meet_words(w, reverse_of(e, first + i), e->reverse_each, true);
-        }
+        meet_words(w, list_of(x, first + i), x->near, true);
+        meet_words(w, reverse_of(x, first + i), REVERSE, true);
     }
     const int32_t neighbours = w->met_count;
     for (int32_t i = 0; i < count; i++) {
-        meet_words(w, list_of(e, first + i), e->length, true);
+        meet_words(w, list_of(x, first + i), x->length, true);
     }
-    meet_neighbours(e, w, neighbours);
+    meet_neighbours(x, w, neighbours);
 }
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
@@ -135,7 +138,7 @@ static void gather_met(const kin_graph_expansion *e, worker *w, int64_t first, i
 static void take_hits(const expanding *x, worker *w, int64_t first, const uint32_t *met,
                       int64_t count)
 {
-    const int32_t length = x->e->length;
+    const int32_t length = x->length;
     for (int64_t h = 0; h < count; h++) {
         const uint32_t i = w->hits[h] >> 16;
         const uint32_t j = w->hits[h] & 0xffff;
@@ -169,39 +172,33 @@ static int64_t mark_known(const uint64_t *before, uint64_t *now, int32_t length,
 
 static void write_lists(const expanding *x, worker *w, int64_t first, int32_t count)
 {
-    const kin_graph_expansion *e = x->e;
-    const int32_t length = e->length;
+    const int32_t length = x->length;
     for (int32_t j = 0; j < count; j++) {
-        uint64_t *to = e->to + (first + j) * length;
+        uint64_t *to = x->to + (first + j) * length;
         memcpy(to, w->words + j * length, (size_t)length * sizeof *to);
-        w->updates += mark_known(list_of(e, first + j), to, length, e->watched);
+        w->updates += mark_known(list_of(x, first + j), to, length, x->watched);
     }
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
 /* `count` rows of positions `met` against the crowd, whose columns are panels of the set. */
-static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32_t *rows,
-                      const uint32_t *met, int32_t count)
+static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32_t *met,
+                      int32_t count)
 {
-    const kin_graph_points *points = x->e->points;
+    const kin_graph_points *points = x->points;
     const kin_set *set = &points->prepared->set;
-    for (int32_t i = 0; i < count; i++) {
-        w->row_terms[i] = points->terms[met[i]].row;
-    }
-    const kin_graph_product product = {.rows = rows,
-                                       .panels = set->panels + first * set->frame->groups,
-                                       .wide = x->wide,
-                                       .pitch = set->frame->groups,
-                                       .groups = set->frame->groups,
-                                       .before = CROWD,
-                                       .row_count = count,
-                                       .col_count = CROWD,
-                                       .row_terms = w->row_terms,
-                                       .col_terms = w->col_terms,
-                                       .orders = w->orders,
-                                       .stride = CROWD};
-    points->kernel->multiply(&product);
+    kin_graph_multiply(points,
+                       (kin_graph_product){.rows = w->rows,
+                                           .panels = set->panels + first * set->frame->groups,
+                                           .pitch = set->frame->groups,
+                                           .before = CROWD,
+                                           .row_count = count,
+                                           .col_count = CROWD,
+                                           .row_terms = w->row_terms,
+                                           .col_terms = w->col_terms,
+                                           .orders = w->orders,
+                                           .stride = CROWD});
     const kin_graph_orders of = {w->orders, CROWD, count, CROWD, w->no_limits, w->limits};
     take_hits(x, w, first, met, x->hits(&of, w->hits));
 }
@@ -209,31 +206,29 @@ static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32
 /* The end of the list itself passes, and an empty place lets everything pass. */
 static void set_columns(const expanding *x, worker *w, int64_t first, int32_t count)
 {
-    const kin_graph_expansion *e = x->e;
-    memset(w->words, 0xff, (size_t)CROWD * (size_t)e->length * sizeof *w->words);
+    memset(w->words, 0xff, (size_t)CROWD * (size_t)x->length * sizeof *w->words);
     for (int32_t j = 0; j < CROWD; j++) {
         const bool here = j < count;
-        w->col_terms[j] = here ? e->points->terms[first + j].col : (kin_word){.i = 0};
-        w->limits[j] = here ? (uint32_t)(list_of(e, first + j)[e->length - 1] >> 32) : 0;
+        w->col_terms[j] = here ? x->points->terms[first + j].col : (kin_word){.i = 0};
+        w->limits[j] = here ? (uint32_t)(list_of(x, first + j)[x->length - 1] >> 32) : 0;
     }
 }
 
 static void meet_lists(const expanding *x, worker *w, int64_t first, int32_t count)
 {
-    const kin_graph_points *points = x->e->points;
-    gather_met(x->e, w, first, count);
+    const kin_graph_points *points = x->points;
+    gather_met(x, w, first, count);
     for (int32_t part = 0; part < w->met_count; part += PART) {
         const int32_t rows = (int32_t)kin_min_i64(PART, w->met_count - part);
-        points->kernel->gather(points, w->met + part, rows, x->wide, w->rows);
-        meet_rows(x, w, first, w->rows, w->met + part, rows);
+        kin_graph_take_rows(points, w->met + part, rows, w->rows, w->row_terms);
+        meet_rows(x, w, first, w->met + part, rows);
     }
     w->evaluations += (double)count * w->met_count;
 }
 
 static void expand_crowd(const expanding *x, worker *w, int64_t first)
 {
-    const kin_graph_expansion *e = x->e;
-    const int32_t count = (int32_t)kin_min_i64(CROWD, e->points->count - first);
+    const int32_t count = (int32_t)kin_min_i64(CROWD, x->points->count - first);
     set_columns(x, w, first, count);
     meet_lists(x, w, first, count);
     write_lists(x, w, first, count);
@@ -243,7 +238,7 @@ static kith_status expand_crowds(void *arg, int64_t task, int32_t thread)
 {
     const expanding *x = arg;
     const int64_t step = (int64_t)CROWD * CROWDS_A_TASK;
-    const int64_t last = kin_min_i64((task + 1) * step, x->e->points->count);
+    const int64_t last = kin_min_i64((task + 1) * step, x->points->count);
     for (int64_t first = task * step; first < last; first += CROWD) {
         expand_crowd(x, &x->workers[thread], first);
     }
@@ -271,76 +266,22 @@ static void name_expanding(kin_layout *layout, void *job)
     }
 }
 
-static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
-{
-    const kin_frame *frame = &expansion->points->prepared->frame;
-    expanding x = {.e = expansion,
-                   .hits = kin_graph_words_get(ctx->isa)->hits,
-                   .put = kin_graph_words_get(ctx->isa)->put,
-                   .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
-                   .length = expansion->length,
-                   .threads = ctx->threads};
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_layout(&hold, name_expanding, &x, "points to meet"));
-    const kith_status status = kin_parallel(
-        ctx, "descend", kin_ceil_div(expansion->points->count, (int64_t)CROWD * CROWDS_A_TASK),
-        expand_crowds, &x);
-    expansion->evaluations = 0.0;
-    expansion->updates = 0;
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        expansion->evaluations += x.workers[t].evaluations;
-        expansion->updates += x.workers[t].updates;
-    }
-    return status;
-}
-
 /* ---- Who names whom ------------------------------------------------------------------------- */
 
-typedef struct reversing {
-    const kin_graph_expansion *e;
-    _Atomic uint64_t *reverse;
-} reversing;
-
-/* The least of all that come stays, in whatever order they come. */
-static void offer(_Atomic uint64_t *slot, uint64_t word)
-{
-    uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
-    while (word < there && !atomic_compare_exchange_weak_explicit(
-                               slot, &there, word, memory_order_relaxed, memory_order_relaxed)) {
-    }
-}
-
-static kith_status tell_named(void *arg, int64_t task, int32_t thread)
+static kith_status tell_named(void *arg, int64_t p, int32_t thread)
 {
     (void)thread;
-    const reversing *r = arg;
-    const kin_graph_expansion *e = r->e;
-    const int64_t step = (int64_t)CROWD * CROWDS_A_TASK;
-    const int64_t last = kin_min_i64((task + 1) * step, e->points->count);
-    for (int64_t p = task * step; p < last; p++) {
-        const uint64_t *list = e->from + p * e->length;
-        const uint32_t slot =
-            kin_graph_slot(kin_graph_hash(1, (uint32_t)p), (uint32_t)e->reverse_each);
-        for (int32_t i = 0; i < e->length && list[i] != KIN_GRAPH_EMPTY; i++) {
-            const int64_t named = kin_graph_position(list[i]);
-            offer(
-                &r->reverse[named * e->reverse_each + slot],
-                kin_graph_word((uint32_t)(list[i] >> 32), (uint32_t)p, kin_graph_is_new(list[i])));
-        }
+    const expanding *x = arg;
+    _Atomic uint64_t *reverse = (_Atomic uint64_t *)x->reverse;
+    const uint64_t *list = list_of(x, p);
+    const uint32_t slot = kin_graph_slot(kin_graph_hash(1, (uint32_t)p), REVERSE);
+    for (int32_t i = 0; i < x->length && list[i] != KIN_GRAPH_EMPTY; i++) {
+        const int64_t named = kin_graph_position(list[i]);
+        kin_graph_leave_least(
+            &reverse[named * REVERSE + slot],
+            kin_graph_word((uint32_t)(list[i] >> 32), (uint32_t)p, kin_graph_is_new(list[i])));
     }
     return KITH_OK;
-}
-
-/* reverse: what the expansion will read. */
-static kith_status reverse_lists(kith_ctx *ctx, const kin_graph_expansion *e, uint64_t *reverse)
-{
-    reversing r = {.e = e, .reverse = (_Atomic uint64_t *)reverse};
-    for (int64_t i = 0; i < e->points->count * e->reverse_each; i++) {
-        reverse[i] = KIN_GRAPH_EMPTY;
-    }
-    return kin_parallel(ctx, "descend",
-                        kin_ceil_div(e->points->count, (int64_t)CROWD * CROWDS_A_TASK), tell_named,
-                        &r);
 }
 
 /* ---- In place ------------------------------------------------------------------------------- */
@@ -349,27 +290,31 @@ kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points
                                    const kin_graph_lists *lists, int32_t watched,
                                    kin_graph_expanded *expanded)
 {
-    const int32_t length = lists->length;
-    const uint64_t count = (uint64_t)points->count;
-    uint64_t *to = NULL;
-    uint64_t *reverse = NULL;
+    const uint64_t words = kin_size_mul((uint64_t)points->count, (uint64_t)lists->length);
+    const uint64_t reverse = kin_size_mul((uint64_t)points->count, REVERSE);
+    const int64_t task = (int64_t)CROWD * CROWDS_A_TASK;
+    expanding x = {.points = points,
+                   .length = lists->length,
+                   .watched = watched,
+                   .near = (int32_t)kin_min_i64(NEAR, lists->length),
+                   .from = lists->words,
+                   .hits = kin_graph_words_get(ctx->isa)->hits,
+                   .put = kin_graph_words_get(ctx->isa)->put,
+                   .wide = kin_round_up(points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP),
+                   .threads = ctx->threads};
     KIN_HOLD(hold, ctx);
-    KIN_NEW(&hold, to, kin_size_mul(count, (uint64_t)length), "lists");
-    KIN_NEW(&hold, reverse, kin_size_mul(count, REVERSE), "reverse edges");
-    kin_graph_expansion e = {.points = points,
-                             .length = length,
-                             .watched = watched,
-                             .near = (int32_t)kin_min_i64(NEAR, length),
-                             .far = (int32_t)kin_min_i64(FAR, length),
-                             .reverse = reverse,
-                             .reverse_each = REVERSE,
-                             .reverse_far = REVERSE_FAR,
-                             .from = lists->words,
-                             .to = to};
-    KIN_TRY(reverse_lists(ctx, &e, reverse));
-    KIN_TRY(expand_all(ctx, &e));
-    memcpy(lists->words, to, (size_t)points->count * (size_t)length * sizeof *to);
-    *expanded = (kin_graph_expanded){e.evaluations, e.updates};
+    KIN_NEW(&hold, x.to, words, "lists");
+    KIN_NEW(&hold, x.reverse, reverse, "reverse edges");
+    memset(x.reverse, 0xff, (size_t)reverse * sizeof *x.reverse);
+    KIN_TRY(kin_parallel_rows(ctx, "descend", points->count, task, tell_named, &x));
+    KIN_TRY(kin_hold_layout(&hold, name_expanding, &x, "points to meet"));
+    KIN_TRY(kin_parallel(ctx, "descend", kin_ceil_div(points->count, task), expand_crowds, &x));
+    memcpy(lists->words, x.to, (size_t)words * sizeof *x.to);
+    *expanded = (kin_graph_expanded){0};
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        expanded->evaluations += x.workers[t].evaluations;
+        expanded->updates += x.workers[t].updates;
+    }
     return KITH_OK;
 }
 

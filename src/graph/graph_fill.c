@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base_random.h"
-#include "base/base_size.h"
 #include "graph/graph_start.h"
 #include "host/host_threads.h"
 #include "metric/metric_canonical.h"
@@ -13,9 +12,17 @@ typedef struct filling {
     kin_graph_rounds *rounds;
     const kin_graph_request *request;
     const uint32_t *owner;
+    const uint32_t *ids; /* points x each */
+    int32_t each;
     int32_t least;
     bool ordered;
 } filling;
+
+static kith_status fill_lists(filling *f, kin_task_fn body)
+{
+    return kin_parallel_rows(f->rounds->ctx, "start", f->rounds->lists.points, POINTS_A_TASK, body,
+                             f);
+}
 
 void kin_graph_owners(const kin_prepared *prepared, uint32_t *owner)
 {
@@ -24,10 +31,9 @@ void kin_graph_owners(const kin_prepared *prepared, uint32_t *owner)
         owner[row] = KITH_ID_NONE;
     }
     for (int64_t p = 0; p < groups->count; p++) {
-        uint32_t row = prepared->order[p];
-        while (row != KITH_ID_NONE) {
+        for (uint32_t row = prepared->order[p]; row != KITH_ID_NONE;
+             row = kin_groups_next(groups, row)) {
             owner[row] = (uint32_t)p;
-            row = groups->next == NULL ? KITH_ID_NONE : groups->next[row];
         }
     }
 }
@@ -36,7 +42,7 @@ void kin_graph_owners(const kin_prepared *prepared, uint32_t *owner)
 static uint32_t first_behind(const kin_groups *groups, uint32_t row, int64_t split)
 {
     while (row != KITH_ID_NONE && (int64_t)row < split) { /* a group's rows ascend */
-        row = groups->next == NULL ? KITH_ID_NONE : groups->next[row];
+        row = kin_groups_next(groups, row);
     }
     return row;
 }
@@ -113,34 +119,26 @@ kith_status kin_graph_fill_graph(kin_graph_rounds *rounds, const kin_graph_reque
                                  const uint32_t *owner)
 {
     filling f = {.rounds = rounds, .request = request, .owner = owner};
-    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK,
-                             fill_from_graph, &f);
+    return fill_lists(&f, fill_from_graph);
 }
-
-typedef struct giving {
-    kin_graph_rounds *rounds;
-    const uint32_t *ids;
-    int32_t each;
-} giving;
 
 static kith_status fill_from_ids(void *arg, int64_t p, int32_t thread)
 {
-    const giving *g = arg;
-    const kin_graph_lists *lists = &g->rounds->lists;
-    kin_graph_thread *w = &g->rounds->workers[thread];
-    for (int32_t first = 0; first < g->each; first += lists->length) {
-        const int32_t count = (int32_t)kin_min_i64(lists->length, g->each - first);
-        memcpy(w->orders, g->ids + p * g->each + first, (size_t)count * sizeof *w->orders);
-        KIN_TRY(take(g->rounds, w, p, count, 1));
+    const filling *f = arg;
+    const int32_t length = f->rounds->lists.length;
+    kin_graph_thread *w = &f->rounds->workers[thread];
+    for (int32_t first = 0; first < f->each; first += length) {
+        const int32_t count = (int32_t)kin_min_i64(length, f->each - first);
+        memcpy(w->orders, f->ids + p * f->each + first, (size_t)count * sizeof *w->orders);
+        KIN_TRY(take(f->rounds, w, p, count, 1));
     }
     return KITH_OK;
 }
 
 kith_status kin_graph_fill_ids(kin_graph_rounds *rounds, const uint32_t *ids, int32_t each)
 {
-    giving g = {.rounds = rounds, .ids = ids, .each = each};
-    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK,
-                             fill_from_ids, &g);
+    filling f = {.rounds = rounds, .ids = ids, .each = each};
+    return fill_lists(&f, fill_from_ids);
 }
 
 /* ---- At random ------------------------------------------------------------------------------- */
@@ -188,8 +186,7 @@ static kith_status fill_at_random(void *arg, int64_t position, int32_t thread)
 kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool ordered)
 {
     filling f = {.rounds = rounds, .least = least, .ordered = ordered};
-    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK,
-                             fill_at_random, &f);
+    return fill_lists(&f, fill_at_random);
 }
 
 /* ---- Across --------------------------------------------------------------------------------- */
@@ -219,8 +216,7 @@ kith_status kin_graph_fill_across(kin_graph_rounds *rounds, const kin_graph_requ
                                   const uint32_t *owner)
 {
     filling f = {.rounds = rounds, .request = request, .owner = owner};
-    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK, fill_across,
-                             &f);
+    return fill_lists(&f, fill_across);
 }
 
 /* A few more neighbours of the relative are much cheaper than a round: of histograms of 784 columns

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 64, KEYS_AT_A_TIME = 256 };

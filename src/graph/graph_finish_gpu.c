@@ -54,23 +54,15 @@ typedef struct batch {
     int32_t pitch;
 } batch;
 
-static void put_own(kin_pair *list, int32_t *count, double key, uint32_t id)
-{
-    const kin_pair own = {key, id, 1};
-    int32_t at = *count;
-    for (; at > 0 && kin_pair_less(&own, &list[at - 1]); at--) {
-        list[at] = list[at - 1];
-    }
-    list[at] = own;
-    *count += 1;
-}
-
 static kith_status put_own_of_some(void *arg, int64_t i, int32_t thread)
 {
     const batch *b = arg;
     const ending *e = b->e;
     (void)thread;
-    put_own(e->lists_of + i * b->pitch, &e->counts[i], e->own[i], e->ids[b->row0 + i]);
+    int64_t count = e->counts[i];
+    (void)kin_pair_insert(e->lists_of + i * b->pitch, count + 1, &count,
+                          (kin_pair){e->own[i], e->ids[b->row0 + i], 1});
+    e->counts[i] = (int32_t)count;
     return KITH_OK;
 }
 
@@ -171,8 +163,8 @@ static kith_status rescore(void *arg, kin_fused_delivery *d, int64_t row0, int64
                                    .rows = rows,
                                    .pairs = d->pairs,
                                    .count = d->counts};
-    return kin_graph_gpu_check(run, run->on.kernels->rescore(run->on.stream, &job),
-                               "computing canonical distances");
+    return kin_fused_launched(&run->on, run->on.kernels->rescore(run->on.stream, &job),
+                              "computing canonical distances");
 }
 
 static kith_status deliver(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_walk.h"
 
-#include "base/base_size.h"
 #include "fused/fused_schedule.h"
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
@@ -131,29 +130,22 @@ typedef struct strip {
 static void take_queries(kin_graph_guide *g, strip *s, const uint32_t *queries, int32_t count)
 {
     s->count = count;
-    g->gate->points->kernel->gather(s->asked, queries, count, g->wide, g->rows);
-    for (int32_t i = 0; i < count; i++) {
-        s->terms[i] = s->asked->terms[queries[i]].row;
-    }
+    kin_graph_take_rows(s->asked, queries, count, g->rows, s->terms);
 }
 
 static void multiply(kin_graph_guide *g, const strip *s, const uint32_t *panels, int64_t pitch,
                      const kin_word *col_terms, int32_t cols)
 {
-    const kin_graph_points *points = g->gate->points;
-    const kin_graph_product product = {.rows = g->rows,
-                                       .panels = panels,
-                                       .wide = g->wide,
-                                       .pitch = pitch,
-                                       .groups = points->prepared->frame.groups,
-                                       .before = cols,
-                                       .row_count = s->count,
-                                       .col_count = cols,
-                                       .row_terms = s->terms,
-                                       .col_terms = col_terms,
-                                       .orders = g->orders,
-                                       .stride = COLS};
-    points->kernel->multiply(&product);
+    kin_graph_multiply(g->gate->points, (kin_graph_product){.rows = g->rows,
+                                                            .panels = panels,
+                                                            .pitch = pitch,
+                                                            .before = cols,
+                                                            .row_count = s->count,
+                                                            .col_count = cols,
+                                                            .row_terms = s->terms,
+                                                            .col_terms = col_terms,
+                                                            .orders = g->orders,
+                                                            .stride = COLS});
 }
 
 static int64_t hits_of(const kin_graph_guide *g, const uint32_t *orders, int64_t rows, int64_t cols,

@@ -30,10 +30,10 @@ static kith_status find_places(void *arg, int64_t p, int32_t thread)
 {
     (void)thread;
     const linking *l = arg;
-    const uint32_t *next = l->points->prepared->groups.next;
-    for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+    const kin_groups *groups = &l->points->prepared->groups;
+    for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;
+         row = kin_groups_next(groups, row)) {
         l->places[row] = (uint32_t)p;
-        row = next == NULL ? KITH_ID_NONE : next[row];
     }
     return KITH_OK;
 }
@@ -58,11 +58,11 @@ static kith_status take_forward(void *arg, int64_t p, int32_t thread)
 {
     (void)thread;
     const linking *l = arg;
-    const uint32_t *next = l->points->prepared->groups.next;
+    const kin_groups *groups = &l->points->prepared->groups;
     l->links->counts[p] = 0;
-    for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+    for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;
+         row = kin_groups_next(groups, row)) {
         take_row(l, (uint32_t)p, row);
-        row = next == NULL ? KITH_ID_NONE : next[row];
     }
     l->heads[p] = l->links->counts[p];
     return KITH_OK;

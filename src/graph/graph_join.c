@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_join.h"
 
-#include "base/base_size.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 
@@ -88,66 +87,45 @@ void kin_graph_join_name(kin_layout *layout, const kin_graph_points *points, int
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
-/* Rows and columns that were gathered; row i asks for columns below before + i. */
-static void multiply(kin_graph_join *m, int32_t row_count, int32_t col_count, int32_t before)
-{
-    const int32_t groups = m->points->prepared->frame.groups;
-    const int64_t wide = kin_round_up(groups, KIN_GRAPH_WIDE_STEP);
-    const kin_graph_product product = {
-        .rows = m->rows,
-        .panels = m->cols,
-        .wide = wide,
-        .pitch = wide,
-        .groups = groups,
-        .before = before,
-        .row_count = row_count,
-        .col_count = col_count,
-        .row_terms = m->row_terms,
-        .col_terms = m->col_terms,
-        .orders = m->orders,
-        .stride = m->stride,
-    };
-    m->points->kernel->multiply(&product);
-}
-
-static void match_products(kin_graph_join *m, const uint32_t *samples, int32_t new_count,
-                           int32_t old_count)
-{
-    const kin_graph_points *points = m->points;
-    const kin_graph_kernel *kernel = points->kernel;
-    const int64_t wide = kin_round_up(points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP);
-    const int32_t count = new_count + old_count;
-    const int32_t cols = (int32_t)kin_round_up(new_count, KIN_PANEL);
-    for (int32_t i = 0; i < count; i++) {
-        const kin_graph_terms terms = points->terms[samples[i]];
-        m->row_terms[i] = terms.row;
-        if (i < new_count) {
-            m->col_terms[i] = terms.col;
-        }
-    }
-    kernel->gather(points, samples, count, wide, m->rows);
-    kernel->transpose(m->rows, wide, cols, m->cols);
-    multiply(m, count, cols, 0);
-}
+/* Rows meet columns. own: these are the first of the rows, and a row meets those before it alone.
+ */
+typedef struct meeting {
+    const uint32_t *rows;
+    int32_t row_count;
+    const uint32_t *cols;
+    int32_t col_count;
+    bool own;
+} meeting;
 
 /* Columns are gathered where rows come after them. */
-static void match_products_between(kin_graph_join *m, const uint32_t *rows, int32_t row_count,
-                                   const uint32_t *cols, int32_t col_count)
+static void match_products(kin_graph_join *m, const meeting *of)
 {
     const kin_graph_points *points = m->points;
     const kin_graph_kernel *kernel = points->kernel;
     const int64_t wide = kin_round_up(points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP);
-    const int32_t whole = (int32_t)kin_round_up(col_count, KIN_PANEL);
-    for (int32_t j = 0; j < col_count; j++) {
-        m->col_terms[j] = points->terms[cols[j]].col;
+    const int32_t cols = (int32_t)kin_round_up(of->col_count, KIN_PANEL);
+    for (int32_t j = 0; j < of->col_count; j++) {
+        m->col_terms[j] = points->terms[of->cols[j]].col;
     }
-    for (int32_t i = 0; i < row_count; i++) {
-        m->row_terms[i] = points->terms[rows[i]].row;
+    if (of->own) {
+        kin_graph_take_rows(points, of->rows, of->row_count, m->rows, m->row_terms);
+    } else {
+        kernel->gather(points, of->cols, of->col_count, wide, m->rows);
     }
-    kernel->gather(points, cols, col_count, wide, m->rows);
-    kernel->transpose(m->rows, wide, whole, m->cols);
-    kernel->gather(points, rows, row_count, wide, m->rows);
-    multiply(m, row_count, whole, whole);
+    kernel->transpose(m->rows, wide, cols, m->cols);
+    if (!of->own) {
+        kin_graph_take_rows(points, of->rows, of->row_count, m->rows, m->row_terms);
+    }
+    kin_graph_multiply(points, (kin_graph_product){.rows = m->rows,
+                                                   .panels = m->cols,
+                                                   .pitch = wide,
+                                                   .before = of->own ? 0 : cols,
+                                                   .row_count = of->row_count,
+                                                   .col_count = cols,
+                                                   .row_terms = m->row_terms,
+                                                   .col_terms = m->col_terms,
+                                                   .orders = m->orders,
+                                                   .stride = m->stride});
 }
 
 /* ---- Direct metrics ------------------------------------------------------------------------- */
@@ -165,37 +143,19 @@ static void query_keys(kin_graph_join *m, uint32_t position, const uint32_t *sam
     kin_metric_keys(&prepared->distance, &query, &prepared->rows, m->ids, count, m->keys);
 }
 
-static void match_direct(kin_graph_join *m, const uint32_t *samples, int32_t new_count,
-                         int32_t old_count)
+static void match_direct(kin_graph_join *m, const meeting *of)
 {
-    const int32_t count = new_count + old_count;
-    for (int32_t j = 0; j < new_count; j++) {
-        query_keys(m, samples[j], samples + j + 1, count - j - 1);
-        for (int32_t i = j + 1; i < count; i++) {
-            m->back[i * m->stride + j] = kin_graph_order_of_float((float)m->keys[i - j - 1]);
+    for (int32_t j = 0; j < of->col_count; j++) {
+        const int32_t first = of->own ? j + 1 : 0;
+        query_keys(m, of->cols[j], of->rows + first, of->row_count - first);
+        for (int32_t i = first; i < of->row_count; i++) {
+            m->back[i * m->stride + j] = kin_graph_order_of_float((float)m->keys[i - first]);
         }
     }
-    for (int32_t i = 1; i < count && !m->points->symmetric; i++) {
-        const int32_t asked = i < new_count ? i : new_count;
-        query_keys(m, samples[i], samples, asked);
+    for (int32_t i = of->own; i < of->row_count && !m->points->symmetric; i++) {
+        const int32_t asked = of->own && i < of->col_count ? i : of->col_count;
+        query_keys(m, of->rows[i], of->cols, asked);
         for (int32_t j = 0; j < asked; j++) {
-            m->orders[i * m->stride + j] = kin_graph_order_of_float((float)m->keys[j]);
-        }
-    }
-}
-
-static void match_direct_between(kin_graph_join *m, const uint32_t *rows, int32_t row_count,
-                                 const uint32_t *cols, int32_t col_count)
-{
-    for (int32_t j = 0; j < col_count; j++) {
-        query_keys(m, cols[j], rows, row_count);
-        for (int32_t i = 0; i < row_count; i++) {
-            m->back[i * m->stride + j] = kin_graph_order_of_float((float)m->keys[i]);
-        }
-    }
-    for (int32_t i = 0; i < row_count && !m->points->symmetric; i++) {
-        query_keys(m, rows[i], cols, col_count);
-        for (int32_t j = 0; j < col_count; j++) {
             m->orders[i * m->stride + j] = kin_graph_order_of_float((float)m->keys[j]);
         }
     }
@@ -203,31 +163,32 @@ static void match_direct_between(kin_graph_join *m, const uint32_t *rows, int32_
 
 /* ---- Meetings ------------------------------------------------------------------------------- */
 
+static void match(kin_graph_join *m, const meeting *of)
+{
+    if (m->points->kernel != NULL) {
+        match_products(m, of);
+    } else {
+        match_direct(m, of);
+    }
+}
+
 void kin_graph_join_run(kin_graph_join *matcher, const uint32_t *samples, int32_t new_count,
                         int32_t old_count)
 {
-    if (new_count == 0) {
-        return;
-    }
-    matcher->evaluations += 0.5 * new_count * (new_count - 1) + (double)new_count * old_count;
-    if (matcher->points->kernel != NULL) {
-        match_products(matcher, samples, new_count, old_count);
-    } else {
-        match_direct(matcher, samples, new_count, old_count);
+    const meeting of = {samples, new_count + old_count, samples, new_count, true};
+    if (new_count > 0) {
+        matcher->evaluations += 0.5 * new_count * (new_count - 1) + (double)new_count * old_count;
+        match(matcher, &of);
     }
 }
 
 void kin_graph_join_between(kin_graph_join *matcher, const uint32_t *rows, int32_t row_count,
                             const uint32_t *cols, int32_t col_count)
 {
-    if (row_count == 0 || col_count == 0) {
-        return;
-    }
-    matcher->evaluations += (double)row_count * col_count;
-    if (matcher->points->kernel != NULL) {
-        match_products_between(matcher, rows, row_count, cols, col_count);
-    } else {
-        match_direct_between(matcher, rows, row_count, cols, col_count);
+    const meeting of = {rows, row_count, cols, col_count, false};
+    if (row_count > 0 && col_count > 0) {
+        matcher->evaluations += (double)row_count * col_count;
+        match(matcher, &of);
     }
 }
 
@@ -248,7 +209,7 @@ void kin_graph_join_one(kin_graph_join *matcher, uint32_t position, const uint32
         }
         m->ids[0] = position;
         memcpy(m->ids + 1, others + first, (size_t)part * sizeof *others);
-        match_products(m, m->ids, 1, part);
+        match_products(m, &(meeting){m->ids, part + 1, m->ids, 1, true});
         for (int32_t i = 0; i < part; i++) {
             orders[first + i] = m->orders[(1 + i) * m->stride];
         }

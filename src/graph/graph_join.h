@@ -21,6 +21,7 @@
 #ifndef KIN_GRAPH_MATCH_H
 #define KIN_GRAPH_MATCH_H
 
+#include "base/base_size.h"
 #include "exact/exact_prepare.h"
 #include "graph/graph_word.h"
 
@@ -226,6 +227,25 @@ const kin_graph_words *kin_graph_words_get(kin_isa isa);
 #define KIN_GRAPH_KERNEL(TYPE, type, NAME, isa) \
     extern const kin_graph_kernel kin_graph_##type##_##isa;
 KIN_PRODUCT_MAP(KIN_GRAPH_KERNEL)
+
+/* A product of rounded rows of points: all but groups and wide is given. */
+static inline void kin_graph_multiply(const kin_graph_points *points, kin_graph_product product)
+{
+    product.groups = points->prepared->frame.groups;
+    product.wide = kin_round_up(product.groups, KIN_GRAPH_WIDE_STEP);
+    points->kernel->multiply(&product);
+}
+
+/* Its rows, and their terms. */
+static inline void kin_graph_take_rows(const kin_graph_points *points, const uint32_t *who,
+                                       int32_t count, uint32_t *rows, kin_word *terms)
+{
+    const int64_t wide = kin_round_up(points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP);
+    points->kernel->gather(points, who, count, wide, rows);
+    for (int32_t i = 0; i < count; i++) {
+        terms[i] = points->terms[who[i]].row;
+    }
+}
 
 /* Rows from anywhere, side by side. Compiled by each descent_match_*.c with its machine's flags, so
  * that a line of 64 bytes is as few moves as the machine has. */

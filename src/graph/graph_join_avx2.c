@@ -31,23 +31,17 @@ static inline uint32_t least_lane(__m256i v)
     return (uint32_t)_mm_cvtsi128_si32(low);
 }
 
-static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, uint32_t *sample)
+static uint32_t find(const uint32_t *costs, int64_t count, uint32_t order)
 {
-    __m256i best = _mm256_set1_epi32(-1);
-    for (int64_t j = 0; j < count; j += LANES) {
-        best = _mm256_min_epu32(best, load_first(costs + j, count - j));
-    }
-    *order = least_lane(best);
-    *sample = 0;
-    const __m256i least = _mm256_set1_epi32((int32_t)*order);
+    const __m256i least = _mm256_set1_epi32((int32_t)order);
     for (int64_t j = 0; j < count; j += LANES) {
         const __m256i equal = _mm256_cmpeq_epi32(load_first(costs + j, count - j), least);
         const uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal));
         if (mask != 0) {
-            *sample = (uint32_t)j + (uint32_t)__builtin_ctz(mask);
-            return;
+            return (uint32_t)j + (uint32_t)__builtin_ctz(mask);
         }
     }
+    return 0;
 }
 
 static inline void take_row(__m256i row, int64_t i, __m256i *best, __m256i *who)
@@ -60,6 +54,7 @@ static inline void take_row(__m256i row, int64_t i, __m256i *best, __m256i *who)
 }
 
 #define U32 __m256i
+#define least_of_two _mm256_min_epu32
 #define SPLAT(x) _mm256_set1_epi32(x)
 #define STORE(at, v) _mm256_storeu_si256((__m256i *)(at), v)
 #include "graph/graph_least_body.inc"

@@ -25,23 +25,17 @@ static inline __m512i load_first(const uint32_t *costs, int64_t count)
     return _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), first_lanes(count), costs);
 }
 
-static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, uint32_t *sample)
+static uint32_t find(const uint32_t *costs, int64_t count, uint32_t order)
 {
-    __m512i best = _mm512_set1_epi32(-1);
-    for (int64_t j = 0; j < count; j += LANES) {
-        best = _mm512_min_epu32(best, load_first(costs + j, count - j));
-    }
-    *order = _mm512_reduce_min_epu32(best);
-    *sample = 0;
     for (int64_t j = 0; j < count; j += LANES) {
         const uint32_t equal =
             _mm512_mask_cmpeq_epu32_mask(first_lanes(count - j), _mm512_loadu_si512(costs + j),
-                                         _mm512_set1_epi32((int32_t)*order));
+                                         _mm512_set1_epi32((int32_t)order));
         if (equal != 0) {
-            *sample = (uint32_t)j + (uint32_t)__builtin_ctz(equal);
-            return;
+            return (uint32_t)j + (uint32_t)__builtin_ctz(equal);
         }
     }
+    return 0;
 }
 
 static inline void take_row(__m512i row, int64_t i, __m512i *best, __m512i *who)
@@ -52,6 +46,8 @@ static inline void take_row(__m512i row, int64_t i, __m512i *best, __m512i *who)
 }
 
 #define U32 __m512i
+#define least_of_two _mm512_min_epu32
+#define least_lane _mm512_reduce_min_epu32
 #define SPLAT(x) _mm512_set1_epi32(x)
 #define STORE(at, v) _mm512_storeu_si512(at, v)
 #include "graph/graph_least_body.inc"

@@ -5,42 +5,11 @@
 
 #include <arm_neon.h>
 
-#define TILE_FLIP 0u
-#define VEC_TRANSPOSE transpose_16x16
-
 #define TILE_NAME s16
-#define TILE_ROWS 3
-#define vec halves
-#define TILE_SPLAT int32x4_t
-#define VEC_LOAD load_halves
 #define VEC_POINT load_points_s16
-#define VEC_SPLAT splat_i32x4
-#define VEC_DOT dot_s16
-#define VEC_ORDERS orders_halves
 #include "graph/graph_join_body.inc"
-#undef TILE_NAME
-#undef TILE_ROWS
-#undef vec
-#undef TILE_SPLAT
-#undef VEC_LOAD
-#undef VEC_SPLAT
-#undef VEC_DOT
-#undef VEC_ORDERS
-
 #define TILE_NAME f32
-#define TILE_ROWS 6
-#define vec float32x4_t
-#define TILE_SPLAT float32x4_t
-#define VEC_LOAD load_f32x4
-#define VEC_SPLAT splat_f32x4
-#define VEC_DOT dot_f32
-#define VEC_ORDERS orders_f32x4
 #include "graph/graph_join_body.inc"
-
-const kin_graph_kernel kin_graph_s16_neon = {"s16 neon",  KIN_TILE_S16,  KIN_ISA_NEON,
-                                             gather_rows, s16_transpose, s16_multiply};
-const kin_graph_kernel kin_graph_f32_neon = {"f32 neon",  KIN_TILE_F32,  KIN_ISA_NEON,
-                                             gather_rows, f32_transpose, f32_multiply};
 
 /* ---- Who is nearest, and what is within limits ----------------------------------------------- */
 
@@ -58,20 +27,13 @@ static inline uint32x4_t load_first(const uint32_t *costs, int64_t count)
     return vorrq_u32(vld1q_u32(costs), vcgeq_u32(vld1q_u32(lanes), met));
 }
 
-static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, uint32_t *sample)
+static uint32_t find(const uint32_t *costs, int64_t count, uint32_t order)
 {
-    uint32x4_t best = vdupq_n_u32(UINT32_MAX);
-    for (int64_t j = 0; j < count; j += LANES) {
-        best = vminq_u32(best, load_first(costs + j, count - j));
+    int64_t j = 0;
+    while (j < count && costs[j] != order) {
+        j += 1;
     }
-    *order = vminvq_u32(best);
-    *sample = 0;
-    for (int64_t j = 0; j < count; j++) {
-        if (costs[j] == *order) {
-            *sample = (uint32_t)j;
-            return;
-        }
-    }
+    return j < count ? (uint32_t)j : 0;
 }
 
 static inline void take_row(uint32x4_t row, int64_t i, uint32x4_t *best, uint32x4_t *who)
@@ -82,6 +44,8 @@ static inline void take_row(uint32x4_t row, int64_t i, uint32x4_t *best, uint32x
 }
 
 #define U32 uint32x4_t
+#define least_of_two vminq_u32
+#define least_lane vminvq_u32
 #define SPLAT(x) vdupq_n_u32((uint32_t)(x))
 #define STORE(at, v) vst1q_u32(at, v)
 #include "graph/graph_least_body.inc"

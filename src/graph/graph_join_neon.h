@@ -15,9 +15,10 @@ static inline void orders_i32x4(uint32_t *to, int32x4_t product, int32x4_t row_t
     store_i32x4(to, veorq_s32(cost, vdupq_n_s32(INT32_MIN)));
 }
 
-static inline void orders_halves(uint32_t *to, halves product, int32x4_t row_term, halves col_terms)
+static inline void orders_halves(uint32_t *to, vec_halves product, vec_halves row_term,
+                                 vec_halves col_terms)
 {
-    orders_i32x4(to, whole_i32x4(product), row_term, whole_i32x4(col_terms));
+    orders_i32x4(to, whole_i32x4(product), row_term.low, whole_i32x4(col_terms));
 }
 
 /* kin_graph_order_of_float of costs. */

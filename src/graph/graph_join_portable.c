@@ -31,40 +31,12 @@ static inline void transpose_16x16(const uint32_t *from, int64_t wide, uint32_t 
     }
 }
 
-/* A broadcast word stays a word here. */
-#define TILE_SPLAT uint32_t
-#define VEC_LOAD load
-#define VEC_SPLAT splat
-#define VEC_TRANSPOSE transpose_16x16
-
 #define TILE_NAME s8
-#define TILE_FLIP 0x80808080u
-#define VEC_DOT dot_s8
-#define VEC_ORDERS orders_int
 #include "graph/graph_join_body.inc"
-#undef TILE_NAME
-#undef TILE_FLIP
-#undef VEC_DOT
-
 #define TILE_NAME s16
-#define TILE_FLIP 0u
-#define VEC_DOT dot_s16
 #include "graph/graph_join_body.inc"
-#undef TILE_NAME
-#undef VEC_DOT
-#undef VEC_ORDERS
-
 #define TILE_NAME f32
-#define VEC_DOT dot_f32
-#define VEC_ORDERS orders_float
 #include "graph/graph_join_body.inc"
-
-const kin_graph_kernel kin_graph_s8_portable = {"s8 portable", KIN_TILE_S8,  KIN_ISA_PORTABLE,
-                                                gather_rows,   s8_transpose, s8_multiply};
-const kin_graph_kernel kin_graph_s16_portable = {"s16 portable", KIN_TILE_S16,  KIN_ISA_PORTABLE,
-                                                 gather_rows,    s16_transpose, s16_multiply};
-const kin_graph_kernel kin_graph_f32_portable = {"f32 portable", KIN_TILE_F32,  KIN_ISA_PORTABLE,
-                                                 gather_rows,    f32_transpose, f32_multiply};
 
 /* ---- Who is nearest, and what is within limits ----------------------------------------------- */
 

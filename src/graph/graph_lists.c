@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_size.h"
-
 #include <string.h>
 
 /* Words that insertion sorts faster than anything else. */

@@ -64,7 +64,6 @@ static kith_status place_graph(making *m)
 {
     const kin_graph_gpu_paths *paths = m->paths;
     const uint32_t *ids = paths->rounded->set.ids;
-    kith_ctx *ctx = m->on.ctx;
     const kin_graph_gpu_place place = {.points = paths->rows, .ids = ids, .places = m->roots};
     const kin_graph_gpu_give give = {.points = paths->rows,
                                      .ids = ids,
@@ -74,8 +73,8 @@ static kith_status place_graph(making *m)
                                      .k = m->k,
                                      .length = (int32_t)m->k,
                                      .given = m->graph};
-    KIN_TRY(kin_gpu_check(ctx, m->on.gpu, m->kernels->place(m->on.stream, &place), "placing rows"));
-    return kin_gpu_check(ctx, m->on.gpu, m->kernels->give(m->on.stream, &give), "reading a graph");
+    KIN_TRY(KIN_GRAPH_LAUNCH(m, place, &place, "placing rows"));
+    return KIN_GRAPH_LAUNCH(m, give, &give, "reading a graph");
 }
 
 static kith_status make_links(making *m)
@@ -88,8 +87,7 @@ static kith_status make_links(making *m)
                                     .slots = m->slots,
                                     .links = paths->links};
     KIN_TRY(kin_gpu_fill(m->on.ctx, m->on.gpu, m->slots, 0xff, entries * sizeof *m->slots));
-    return kin_gpu_check(m->on.ctx, m->on.gpu, m->kernels->link(m->on.stream, &job),
-                         "linking rows");
+    return KIN_GRAPH_LAUNCH(m, link, &job, "linking rows");
 }
 
 static kith_status take_parts(making *m, uint32_t count, const uint64_t *words)
@@ -124,7 +122,7 @@ static kith_status find_parts(making *m)
     uint32_t count = 0;
     KIN_TRY(kin_gpu_fill(ctx, gpu, m->sizes, 0, bytes));
     KIN_TRY(kin_gpu_fill(ctx, gpu, m->count, 0, sizeof *m->count));
-    KIN_TRY(kin_gpu_check(ctx, gpu, m->kernels->parts(m->on.stream, &job), "finding parts"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(m, parts, &job, "finding parts"));
     KIN_TRY(kin_gpu_download(ctx, gpu, &count, m->count, sizeof count));
     return take_parts(m, count, m->slots);
 }

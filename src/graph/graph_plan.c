@@ -2,7 +2,6 @@
  * What a request leaves open, and what it will hold. */
 #include "graph/graph.h"
 
-#include "base/base_size.h"
 #include "graph/graph_start.h"
 
 #include <math.h>

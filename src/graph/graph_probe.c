@@ -13,7 +13,6 @@
  * the same with any number of threads. */
 #include "graph/graph_cells.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <stdatomic.h>
@@ -194,25 +193,21 @@ static void meet(const probing *x, worker *w, const piece *own, const uint32_t *
     for (int64_t first = 0; first < count; first += PART) {
         const int32_t rows = (int32_t)kin_min_i64(PART, count - first);
         prefetch_visitors(x, who + first + rows, count - first - rows);
-        points->kernel->gather(points, who + first, rows, x->wide, w->rows);
+        kin_graph_take_rows(points, who + first, rows, w->rows, w->row_terms);
         for (int32_t i = 0; i < rows; i++) {
-            w->row_terms[i] = points->terms[who[first + i]].row;
             w->row_limits[i] =
                 both ? atomic_load_explicit(&x->limits[who[first + i]], memory_order_relaxed) : 0;
         }
-        const kin_graph_product product = {.rows = w->rows,
-                                           .panels = w->panels,
-                                           .wide = x->wide,
-                                           .pitch = x->wide,
-                                           .groups = points->prepared->frame.groups,
-                                           .before = cols,
-                                           .row_count = rows,
-                                           .col_count = cols,
-                                           .row_terms = w->row_terms,
-                                           .col_terms = w->col_terms,
-                                           .orders = w->orders,
-                                           .stride = COLS};
-        points->kernel->multiply(&product);
+        kin_graph_multiply(points, (kin_graph_product){.rows = w->rows,
+                                                       .panels = w->panels,
+                                                       .pitch = x->wide,
+                                                       .before = cols,
+                                                       .row_count = rows,
+                                                       .col_count = cols,
+                                                       .row_terms = w->row_terms,
+                                                       .col_terms = w->col_terms,
+                                                       .orders = w->orders,
+                                                       .stride = COLS});
         const kin_graph_orders of = {w->orders, COLS, rows, cols, w->row_limits, w->col_limits};
         take_hits(x, w, own, who + first, x->hits(&of, w->hits), both);
     }

@@ -219,11 +219,11 @@ static kith_status sort_rows(const kin_graph_gpu_run *run, uint32_t *order, bool
                           .order = order,
                           .scratch_bytes = &bytes};
     KIN_TRY(relate(run, &run->points.rows, relation, NULL, words));
-    KIN_TRY(kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(kin_fused_launched(&run->on, on->kernels->sort(on->stream, &job), "planning a sort"));
     KIN_TRY(kin_gpu_hold_alloc(&hold, on->gpu, &scratch, bytes, "room for sorting"));
     job.scratch = scratch;
-    KIN_TRY(
-        kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "sorting rows by length"));
+    KIN_TRY(kin_fused_launched(&run->on, on->kernels->sort(on->stream, &job),
+                               "sorting rows by length"));
     return compare_lengths(run, words, order, differ);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <string.h>
@@ -101,16 +100,24 @@ static kith_status tell(void *arg, int64_t p, int32_t thread)
 
 /* ---- Second pass: meetings ------------------------------------------------------------------- */
 
+static bool is_custom(const kin_graph_rounds *r)
+{
+    return r->points->prepared->distance.metric == KITH_CUSTOM;
+}
+
+/* Costs of row i to `met` of the columns, both ways. */
+static kith_status check_row(const kin_graph_rounds *r, const kin_graph_join *matcher, int32_t i,
+                             int32_t met)
+{
+    KIN_TRY(kin_graph_check_orders(r, matcher->orders + i * matcher->stride, met));
+    return kin_graph_check_orders(r, matcher->back + i * matcher->stride, met);
+}
+
 static kith_status check_meeting(const kin_graph_rounds *r, const kin_graph_join *matcher,
                                  const kin_graph_joined *m)
 {
-    if (r->points->prepared->distance.metric != KITH_CUSTOM) {
-        return KITH_OK;
-    }
-    for (int32_t i = 1; i < m->new_count + m->old_count; i++) {
-        const int64_t met = i < m->new_count ? i : m->new_count;
-        KIN_TRY(kin_graph_check_orders(r, matcher->orders + i * matcher->stride, met));
-        KIN_TRY(kin_graph_check_orders(r, matcher->back + i * matcher->stride, met));
+    for (int32_t i = 1; is_custom(r) && i < m->new_count + m->old_count; i++) {
+        KIN_TRY(check_row(r, matcher, i, i < m->new_count ? i : m->new_count));
     }
     return KITH_OK;
 }
@@ -338,12 +345,8 @@ static kith_status compare(const kin_graph_rounds *r, kin_graph_thread *w, const
 {
     kin_graph_join *matcher = &w->matcher;
     kin_graph_join_between(matcher, s->samples + b->row0, b->rows, s->samples + b->col0, b->cols);
-    if (r->points->prepared->distance.metric != KITH_CUSTOM) {
-        return KITH_OK;
-    }
-    for (int32_t i = 0; i < b->rows; i++) {
-        KIN_TRY(kin_graph_check_orders(r, matcher->orders + i * matcher->stride, b->cols));
-        KIN_TRY(kin_graph_check_orders(r, matcher->back + i * matcher->stride, b->cols));
+    for (int32_t i = 0; is_custom(r) && i < b->rows; i++) {
+        KIN_TRY(check_row(r, matcher, i, b->cols));
     }
     return KITH_OK;
 }

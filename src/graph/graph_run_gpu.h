@@ -79,15 +79,6 @@ typedef struct kin_graph_gpu_run {
     int64_t start_ns;
 } kin_graph_gpu_run;
 
-static inline kith_status kin_graph_gpu_check(const kin_graph_gpu_run *run, int error,
-                                              const char *what)
-{
-    return kin_gpu_check(run->on.ctx, run->on.gpu, error, what);
-}
-/* A launch of the room's own, by its name. */
-#define KIN_GRAPH_LAUNCH(run, name, job, what) \
-    kin_graph_gpu_check((run), (run)->kernels->name((run)->on.stream, (job)), (what))
-
 /* Every row is a position, and no list has its own row. */
 static inline bool kin_graph_gpu_is_plain(const kin_groups *groups)
 {

@@ -111,8 +111,8 @@ static kith_status plan_groups(const kin_graph_gpu_run *run, const coarse_set *c
                                  .tiles = nearness->groups,
                                  .tiles_a_block = ROOM,
                                  .counts = nearness->counts};
-    KIN_TRY(kin_graph_gpu_check(run, run->on.kernels->plan(run->on.stream, &plan),
-                                "finding near groups"));
+    KIN_TRY(kin_fused_launched(&run->on, run->on.kernels->plan(run->on.stream, &plan),
+                               "finding near groups"));
     nearness->coarse = (kin_fused_coarse){nearness->groups, nearness->counts, ROOM, coarse->tiles};
     return KITH_OK;
 }
@@ -200,8 +200,8 @@ static kith_status take_reach(const kin_graph_gpu_run *run, kin_fused_work *work
                                      .cols_set = work->cols,
                                      .lists = kin_fused_lists_part(&known, first, own)};
     KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &hand, "handing lists over"));
-    KIN_TRY(
-        kin_graph_gpu_check(run, on->kernels->tighten(on->stream, &reach), "finding thresholds"));
+    KIN_TRY(kin_fused_launched(&run->on, on->kernels->tighten(on->stream, &reach),
+                               "finding thresholds"));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
                          (uint64_t)known.rows * sizeof *known.counts));
     KIN_TRY(kin_fused_share_reach(on, &work->share, &known));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_size.h"
 #include "graph/graph_cells.h"
 #include "host/host_threads.h"
 
@@ -27,6 +26,18 @@ static int64_t near_blocks(int64_t blocks, double share)
         return 0;
     }
     return kin_max_i64(1, (int64_t)llround(near));
+}
+
+/* Of a set with itself. */
+static kin_screen near_screen(const kin_set *set, const kin_cover *cover, kin_lists *lists,
+                              double share)
+{
+    const kin_meet_side side = {.set = set, .lists = lists, .cover = cover};
+    const int64_t block = kin_screen_block(set->frame);
+    return (kin_screen){.row = side,
+                        .point = side,
+                        .block = block,
+                        .near = near_blocks(kin_ceil_div(set->points, block), share)};
 }
 
 typedef struct handing {
@@ -113,15 +124,7 @@ static kith_status start_by_blocks(kith_ctx *ctx, const kin_graph_starting *star
     KIN_TRY(kin_lists_make(ctx, &prepared->set, &prepared->set, NULL, (int64_t)start->length + 1,
                            &lists));
     lists.by_cost = true;
-    const int64_t block = kin_screen_block(&prepared->frame);
-    kin_screen screen = {.rows = &prepared->set,
-                         .points = &prepared->set,
-                         .row_lists = &lists,
-                         .point_lists = &lists,
-                         .row_cover = &prepared->cover,
-                         .point_cover = &prepared->cover,
-                         .block = block,
-                         .near = near_blocks(kin_ceil_div(points->count, block), start->share)};
+    kin_screen screen = near_screen(&prepared->set, &prepared->cover, &lists, start->share);
     handing h = {.points = points, .lists = &lists, .length = start->length, .words = start->words};
     kith_status status = kin_screen_run(ctx, &screen);
     *started = (kin_graph_started){
@@ -411,15 +414,7 @@ static void plan_blocks(kin_layout *plan, const kin_graph_start_size *size)
     kin_lists lists = kin_lists_shape(&set, &set, (int64_t)size->length + 1);
     const uint64_t before = kin_layout_mark(plan);
     kin_lists_plan(plan, &lists);
-    const int64_t block = kin_screen_block(frame);
-    kin_screen screen = {.rows = &set,
-                         .points = &set,
-                         .row_lists = &lists,
-                         .point_lists = &lists,
-                         .row_cover = &cover,
-                         .point_cover = &cover,
-                         .block = block,
-                         .near = near_blocks(kin_ceil_div(points, block), size->share)};
+    kin_screen screen = near_screen(&set, &cover, &lists, size->share);
     kin_screen_plan(plan, &screen, threads);
     handing h = {.points = &shape, .lists = &lists, .threads = threads};
     kin_layout_block(plan, name_handing, &h);

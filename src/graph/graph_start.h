@@ -60,6 +60,15 @@ static inline void kin_graph_list_measure(const kin_graph_lists *lists, int64_t 
 /* Whether the list has this position at this order, new or not. */
 bool kin_graph_list_holds(const kin_graph_lists *lists, int64_t position, uint64_t word);
 
+/* The least of all that come stays, in whatever order they come. */
+static inline void kin_graph_leave_least(_Atomic uint64_t *slot, uint64_t word)
+{
+    uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed);
+    while (word < seen && !atomic_compare_exchange_weak_explicit(
+                              slot, &seen, word, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 /* Offers `word` to the list of `to`, whose own position it is not. Any thread, at any time between
  * merges: a minimum is the same in any order. A word that is as far as the list's last is of no use
  * and stays out. salt: the same in a round, another in the next, so that two that met in a slot do
@@ -71,12 +80,9 @@ static inline void kin_graph_list_offer(const kin_graph_lists *lists, uint32_t t
         return;
     }
     const uint32_t hash = kin_graph_hash(salt, kin_graph_position(word));
-    _Atomic uint64_t *slot =
-        lists->offers + (int64_t)to * lists->slots + kin_graph_slot(hash, (uint32_t)lists->slots);
-    uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed);
-    while (word < seen && !atomic_compare_exchange_weak_explicit(
-                              slot, &seen, word, memory_order_relaxed, memory_order_relaxed)) {
-    }
+    kin_graph_leave_least(lists->offers + (int64_t)to * lists->slots +
+                              kin_graph_slot(hash, (uint32_t)lists->slots),
+                          word);
 }
 
 /* Puts `count` words, in any order and of any positions but the own, into a list: what is there
@@ -322,29 +328,13 @@ kith_status kin_graph_relative_make(kin_hold *hold, const kin_graph_points *poin
 
 enum { KIN_GRAPH_CROWD = 32 };
 
-typedef struct kin_graph_expansion {
-    const kin_graph_points *points; /* with a kernel */
-    int32_t length;                 /* words a list */
-    int32_t watched;                /* of these, updates are counted */
-    const uint64_t *from;    /* count x length, ascending; marked new is what the expansion before
-                                brought */
-    int32_t near;            /* of each list of the crowd: these are neighbours, */
-    int32_t far;             /* and so many of each of their lists are met as well */
-    const uint64_t *reverse; /* reverse_each words a position, KIN_GRAPH_EMPTY among them: who
-                                names it. All are neighbours of the crowd */
-    int32_t reverse_each;
-    int32_t reverse_far; /* of each neighbour, met as well */
-    uint64_t *to;        /* as from, not the same memory */
-    double evaluations;  /* out */
-    int64_t updates;     /* out: entries that came among the first `watched` of a list */
-} kin_graph_expansion;
-
 typedef struct kin_graph_expanded {
     double evaluations;
-    int64_t updates; /* as of an expansion */
+    int64_t updates; /* entries that came among the first `watched` of a list */
 } kin_graph_expanded;
 
-/* An expansion of lists in place, with a reach that suits most data. Lists as in an expansion. */
+/* An expansion of lists in place, with a reach that suits most data. Of the words that are marked
+ * new the expansion before has brought them. points: with a kernel. */
 kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points,
                                    const kin_graph_lists *lists, int32_t watched,
                                    kin_graph_expanded *expanded);

@@ -66,15 +66,13 @@ typedef struct standing {
 static kith_status stand_in_groups(void *arg, int64_t p, int32_t thread)
 {
     const standing *s = arg;
-    const uint32_t *next = s->run->groups->next;
     const uint32_t *ids = s->ids;
     uint32_t *twins = s->twins;
     const int64_t split = s->run->request->split;
     (void)thread;
     const bool below = (int64_t)ids[p] < split;
     twins[p] = UINT32_MAX;
-    for (uint32_t row = ids[p]; row != KITH_ID_NONE;
-         row = next != NULL ? next[row] : KITH_ID_NONE) {
+    for (uint32_t row = ids[p]; row != KITH_ID_NONE; row = kin_groups_next(s->run->groups, row)) {
         s->places[row] = (uint32_t)p;
         if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
             twins[p] = row;

@@ -6,7 +6,6 @@
 #include "graph/graph_walk.h"
 
 #include "base/base_random.h"
-#include "base/base_size.h"
 #include "host/host_threads.h"
 
 #include <math.h>
@@ -117,8 +116,8 @@ static kith_status round_stripe(walking *w)
     if (w->walk->rows == NULL) {
         KIN_TRY(kin_order_make(ctx, w->walk->queries, &prepared->distance, w->count, w->ids));
     }
-    KIN_TRY(
-        kin_set_make(ctx, &w->rounded.frame, w->walk->queries, w->ids, w->count, &w->rounded.set));
+    KIN_TRY(kin_set_make(ctx, kin_set_shape(&w->rounded.frame, w->count), w->walk->queries, w->ids,
+                         &w->rounded.set));
     return kin_graph_points_make(ctx, &w->rounded, &w->asked);
 }
 

@@ -100,7 +100,7 @@ static kith_status walk_rows(const walking *w, const kin_fused_prepared *queries
                                     .pairs = d->pairs,
                                     .found = d->counts,
                                     .evaluations = w->evaluated};
-    return kin_gpu_check(w->on.ctx, w->on.gpu, w->kernels->walk(w->on.stream, &job), "walking");
+    return KIN_GRAPH_LAUNCH(w, walk, &job, "walking");
 }
 
 /* ---- By positions ---------------------------------------------------------------------------- */
@@ -142,8 +142,6 @@ static void name_following(kin_layout *layout, void *job)
 static kith_status start_following(const walking *w, const following *f,
                                    const kin_fused_prepared *queries, const kin_fused_delivery *d)
 {
-    kith_ctx *ctx = w->on.ctx;
-    kin_gpu *gpu = w->on.gpu;
     const kin_graph_gpu_follow follow = {.points = f->lead.points,
                                          .queries = f->lead.queries,
                                          .links = w->paths->links,
@@ -163,8 +161,8 @@ static kith_status start_following(const walking *w, const following *f,
                                        .rows = f->lead.queries.points,
                                        .pairs = d->pairs,
                                        .count = d->counts};
-    KIN_TRY(kin_gpu_check(ctx, gpu, w->kernels->lead(w->on.stream, &f->lead), "leading walks"));
-    KIN_TRY(kin_gpu_check(ctx, gpu, w->kernels->follow(w->on.stream, &follow), "walking"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(w, lead, &f->lead, "leading walks"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(w, follow, &follow, "walking"));
     return kin_fused_launched(&w->on, w->on.kernels->rescore(w->on.stream, &rescore),
                               "computing canonical distances");
 }

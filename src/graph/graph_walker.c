@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_walk.h"
 
-#include "base/base_size.h"
-
 #include <math.h>
 
 /* Candidates whose links are looked at together: more of them have more in flight from memory, and
@@ -118,23 +116,17 @@ static kith_status find_direct(kith_ctx *ctx, kin_graph_way *w)
 static void find_products(kin_graph_way *w)
 {
     const kin_graph_points *points = &w->ground->points;
-    points->kernel->gather(points, w->who, w->waiting, w->wide, w->rows);
-    for (int32_t i = 0; i < w->waiting; i++) {
-        w->row_terms[i] = points->terms[w->who[i]].row;
-    }
-    const kin_graph_product product = {.rows = w->rows,
-                                       .panels = w->panels,
-                                       .wide = w->wide,
-                                       .pitch = w->wide,
-                                       .groups = points->prepared->frame.groups,
-                                       .before = KIN_PANEL,
-                                       .row_count = w->waiting,
-                                       .col_count = KIN_PANEL,
-                                       .row_terms = w->row_terms,
-                                       .col_terms = w->terms,
-                                       .orders = w->orders,
-                                       .stride = KIN_PANEL};
-    points->kernel->multiply(&product);
+    kin_graph_take_rows(points, w->who, w->waiting, w->rows, w->row_terms);
+    kin_graph_multiply(points, (kin_graph_product){.rows = w->rows,
+                                                   .panels = w->panels,
+                                                   .pitch = w->wide,
+                                                   .before = KIN_PANEL,
+                                                   .row_count = w->waiting,
+                                                   .col_count = KIN_PANEL,
+                                                   .row_terms = w->row_terms,
+                                                   .col_terms = w->terms,
+                                                   .orders = w->orders,
+                                                   .stride = KIN_PANEL});
 }
 
 /* Costs of those that wait, and into the list. */
@@ -396,21 +388,6 @@ static kith_status pair_list(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
 
 /* ---- All positions -------------------------------------------------------------------------- */
 
-/* Among the first `wanted` by (key, id); false: it is too far, as are all with larger ids. */
-static bool insert(kin_pair *list, int64_t wanted, int64_t *count, kin_pair pair)
-{
-    if (*count == wanted && !kin_pair_less(&pair, &list[wanted - 1])) {
-        return false;
-    }
-    int64_t at = kin_min_i64(*count, wanted - 1);
-    *count = at + 1;
-    for (; at > 0 && kin_pair_less(&pair, &list[at - 1]); at--) {
-        list[at] = list[at - 1];
-    }
-    list[at] = pair;
-    return true;
-}
-
 static kith_status pair_all(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
 {
     const kin_graph_points *points = &w->ground->points;
@@ -421,7 +398,7 @@ static kith_status pair_all(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
         KIN_TRY(find_keys(ctx, w, count));
         for (int32_t i = 0; i < count; i++) {
             const kin_pair pair = {w->keys[i], w->ids[i], 1};
-            (void)insert(w->pairs, w->answer.wanted, paired, pair);
+            (void)kin_pair_insert(w->pairs, w->answer.wanted, paired, pair);
         }
     }
     w->evaluations += (double)points->count;
@@ -435,17 +412,12 @@ static bool is_allowed(const kin_graph_way *w, uint32_t id)
     return kin_allowed_has(&w->allowed, w->row, id);
 }
 
-static uint32_t next_equal(const kin_graph_way *w, uint32_t id)
-{
-    return w->answer.groups->next == NULL ? KITH_ID_NONE : w->answer.groups->next[id];
-}
-
 /* Whether one of the rows that are equal to this one, the first of them, is allowed. */
 static bool any_allowed(const kin_graph_way *w, uint32_t first)
 {
     uint32_t id = first;
     while (id != KITH_ID_NONE && !is_allowed(w, id)) {
-        id = next_equal(w, id);
+        id = kin_groups_next(w->answer.groups, id);
     }
     return id != KITH_ID_NONE;
 }
@@ -464,37 +436,29 @@ static void drop_forbidden(kin_graph_way *w)
     }
 }
 
-static bool offer(kin_answer *answer, double key, uint32_t id)
+static bool offer(kin_graph_way *w, double key, uint32_t id)
 {
-    return insert(answer->list, answer->wanted, &answer->count, (kin_pair){key, id, 1});
+    kin_answer *answer = &w->answer;
+    return !is_allowed(w, id) ||
+           kin_pair_insert(answer->list, answer->wanted, &answer->count, (kin_pair){key, id, 1});
 }
 
 /* The rows that are equal to the first one, as far as they are allowed. */
 static void offer_equal(kin_graph_way *w, double key, uint32_t first)
 {
     bool near = true;
-    for (uint32_t id = first; id != KITH_ID_NONE && near; id = next_equal(w, id)) {
-        near = !is_allowed(w, id) || offer(&w->answer, key, id);
+    for (uint32_t id = first; id != KITH_ID_NONE && near;
+         id = kin_groups_next(w->answer.groups, id)) {
+        near = offer(w, key, id);
     }
 }
 
-/* Rows that are at distance 1 from every one. */
-static void offer_degenerates(kin_graph_way *w)
-{
-    const kin_groups *groups = w->answer.groups;
-    bool near = true;
-    for (int64_t i = 0; i < groups->degenerate && near; i++) {
-        near = !is_allowed(w, groups->degenerates[i]) ||
-               offer(&w->answer, 1.0, groups->degenerates[i]);
-    }
-}
-
-/* A query without a direction: all rows are at distance 1. */
-static void offer_rows(kin_graph_way *w)
+/* Rows at distance 1 (ids NULL: rows by number), as far as they are near enough. */
+static void offer_ones(kin_graph_way *w, const uint32_t *ids, int64_t count)
 {
     bool near = true;
-    for (int64_t i = 0; i < w->answer.groups->rows && near; i++) {
-        near = !is_allowed(w, (uint32_t)i) || offer(&w->answer, 1.0, (uint32_t)i);
+    for (int64_t i = 0; i < count && near; i++) {
+        near = offer(w, 1.0, ids != NULL ? ids[i] : (uint32_t)i);
     }
 }
 
@@ -535,14 +499,14 @@ static kith_status write_allowed(kith_ctx *ctx, kin_graph_way *w, bool all,
     kin_answer *answer = &w->answer;
     answer->count = 0;
     if (w->query.degenerate) {
-        offer_rows(w);
+        offer_ones(w, NULL, answer->groups->rows);
     } else {
         KIN_TRY(all ? KITH_OK : offer_list(ctx, w));
         if (answer->count < answer->wanted) {
             answer->count = 0;
             KIN_TRY(offer_positions(ctx, w));
         }
-        offer_degenerates(w);
+        offer_ones(w, answer->groups->degenerates, answer->groups->degenerate);
     }
     (void)kin_answer_write(answer, KITH_ID_NONE, out, at);
     kin_answer_empty(answer->metric, out, at * out->k + kin_min_i64(answer->count, out->k),

@@ -33,13 +33,10 @@ uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job,
 
 /* ---- HYBRID ---------------------------------------------------------------------------------- */
 
-/* papers_hybrid.c, papers_hybrid_keys.c: a GPU prunes and computes keys, processor and GPU select.
- * The first where there are costs; the second, its `keys`, for metrics without a product and k
- * beyond lists: canonical keys of all pairs, a threshold from a sample of them. fused_answer.h
- * says of what. */
+/* papers_hybrid.c: a GPU prunes and computes keys, processor and GPU select. Its `keys`, for
+ * metrics without a product and k beyond lists: canonical keys of all pairs, a threshold from a
+ * sample of them. fused_answer.h says of what. */
 extern const kin_fused_pipeline kin_papers_hybrid;
-kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
-                                   const kin_fused_rows *queries, const kin_fused_query *query);
 
 /* ---- BUFFER_TREE ----------------------------------------------------------------------------- */
 

@@ -10,12 +10,7 @@
 #if !defined(WORD)
 #include "papers/papers_queue.h"
 
-static int64_t queue_places(const kin_select_job *job, int64_t k)
-{
-    (void)job;
-    return k;
-}
-
+#define queue_places(job, k) (k)
 #define QUEUE_BODY "papers/papers_heap.c"
 #define SELECT_BODY "papers/papers_queue.inc"
 #include "select/select_twice.inc"
@@ -23,13 +18,6 @@ static int64_t queue_places(const kin_select_job *job, int64_t k)
 KIN_QUEUE_METHOD(kin_papers_heap)
 
 #else /* the text, for one width of words */
-
-static void NAME(queue_fill)(NAME(queue) queue, WORD word)
-{
-    for (int64_t i = 0; i < queue.k; i++) {
-        queue.words[i] = word;
-    }
-}
 
 static WORD NAME(queue_head)(NAME(queue) queue)
 {

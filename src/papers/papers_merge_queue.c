@@ -52,14 +52,6 @@ KIN_QUEUE_METHOD(kin_papers_merge_queue)
 
 #else /* the text, for one width of words */
 
-static void NAME(queue_fill)(NAME(queue) queue, WORD word)
-{
-    const int64_t places = level_places(queue.level, queue.k);
-    for (int64_t i = 0; i < places; i++) {
-        queue.words[i] = i < queue.k ? word : 0;
-    }
-}
-
 static WORD NAME(queue_head)(NAME(queue) queue)
 {
     return queue.words[0];

@@ -53,19 +53,15 @@ static inline uint64_t kin_queue_scratch(const kin_select_job *job, int64_t long
     return levels == 1 ? bytes : kin_size_add(bytes, kin_size_mul(16, (uint64_t)k));
 }
 
-/* Where the scratch memory begins, until the method starts. */
-typedef struct kin_queue_on {
-    const kin_scan_machine *machine; /* NULL: every word is looked at, which is the reference */
-} kin_queue_on;
-
 /* A method whose text was read by select_twice.inc, on each machine that has vectors to screen with
- * (select_scan.h). */
+ * (select_scan.h): which it is stands where the scratch memory begins until the method starts.
+ * NULL: every word is looked at, which is the reference. */
 #define KIN_QUEUE_ON(name, NAME, isa, of)                                                  \
     static void select_##isa(const kin_select_job *job, const kin_run *run, void *scratch, \
                              void *out)                                                    \
     {                                                                                      \
-        const kin_queue_on on = {of};                                                      \
-        memcpy(scratch, &on, sizeof on);                                                   \
+        const kin_scan_machine *machine = of;                                              \
+        memcpy(scratch, &machine, sizeof machine);                                         \
         select_any(job, run, scratch, out);                                                \
     }                                                                                      \
     static const kin_select_body queue_##isa = {scratch_bytes, select_##isa};

@@ -102,33 +102,42 @@ enum {
 /* Each run's first words, ascending, and the way from there to the row's first words by ranks.
  * Words are 8 or 16 bytes (select_word.h). */
 
-/* Run p of a row has the values [p * run, (p + 1) * run) and gives min(k, length) words. */
-typedef struct parted {
-    char *words; /* rows x parted_row_words */
-    int64_t runs;
-    int64_t run;
-    int64_t cols;
-    int64_t k;
+typedef struct host {
+    kith_ctx *ctx;
+    kin_select_job job;
+    const kin_select_body *body;
     int64_t word_bytes;
-} parted;
+    int64_t run;       /* values, the longest */
+    int64_t row_group; /* rows a piece, where they are not cut */
+    char *scratch;     /* threads x scratch_bytes */
+    char *words;       /* threads x words_bytes */
+    uint64_t scratch_bytes;
+    uint64_t words_bytes;
+    /* Rows that are cut: run p of a row has the values [p * run, (p + 1) * run) and gives min(k,
+     * length) words. */
+    int64_t runs;
+    char *parts;       /* a batch of rows x parted_row_words */
+    int64_t first_row; /* of the batch */
+    int64_t pieces;    /* of merging, a row */
+} host;
 
 /* At most so many; the last run may give fewer. */
-static int64_t parted_row_words(const parted *p)
+static int64_t parted_row_words(const host *h)
 {
-    return p->runs * kin_min_i64(p->k, p->run);
+    return h->runs * kin_min_i64(h->job.k, h->run);
 }
 
-static char *parted_words(const parted *p, int64_t row, int64_t part)
+static char *parted_words(const host *h, int64_t row, int64_t part)
 {
-    const int64_t at = row * parted_row_words(p) + part * kin_min_i64(p->k, p->run);
-    return p->words + at * p->word_bytes;
+    const int64_t at = row * parted_row_words(h) + part * kin_min_i64(h->job.k, h->run);
+    return h->parts + at * h->word_bytes;
 }
 
-static kin_word128 parted_word(const char *words, int64_t at, int64_t word_bytes)
+static kin_word128 word_at(const host *h, const char *words, int64_t at)
 {
     kin_word64 narrow = 0;
     kin_word128 wide = 0;
-    if (word_bytes == 8) {
+    if (h->word_bytes == 8) {
         memcpy(&narrow, words + 8 * at, sizeof narrow);
         return narrow;
     }
@@ -141,21 +150,20 @@ typedef struct cut {
     int64_t equal; /* of the words that equal it, the first so many, in the order of runs */
 } cut;
 
-static int64_t part_words(const parted *p, int64_t part)
+static int64_t part_words(const host *h, int64_t part)
 {
-    return kin_min_i64(p->k, kin_min_i64(p->run, p->cols - part * p->run));
+    return kin_min_i64(h->job.k, kin_min_i64(h->run, h->job.cols - part * h->run));
 }
 
 /* How many of the run's words are below `word`; or not above it. */
-static int64_t count_to(const parted *p, int64_t row, int64_t part, kin_word128 word,
-                        bool with_equal)
+static int64_t count_to(const host *h, int64_t row, int64_t part, kin_word128 word, bool with_equal)
 {
-    const char *words = parted_words(p, row, part);
+    const char *words = parted_words(h, row, part);
     int64_t low = 0;
-    int64_t high = part_words(p, part);
+    int64_t high = part_words(h, part);
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        const kin_word128 found = parted_word(words, middle, p->word_bytes);
+        const kin_word128 found = word_at(h, words, middle);
         if (found < word || (with_equal && found == word)) {
             low = middle + 1;
         } else {
@@ -165,85 +173,61 @@ static int64_t count_to(const parted *p, int64_t row, int64_t part, kin_word128 
     return low;
 }
 
-static int64_t count_all(const parted *p, int64_t row, kin_word128 word, bool with_equal)
+static int64_t count_all(const host *h, int64_t row, kin_word128 word, bool with_equal)
 {
     int64_t count = 0;
-    for (int64_t part = 0; part < p->runs; part++) {
-        count += count_to(p, row, part, word, with_equal);
+    for (int64_t part = 0; part < h->runs; part++) {
+        count += count_to(h, row, part, word, with_equal);
     }
     return count;
 }
 
-static cut cut_at(const parted *p, int64_t row, int64_t rank)
+static cut cut_at(const host *h, int64_t row, int64_t rank)
 {
     kin_word128 low = 0;
-    kin_word128 high = p->word_bytes == 8 ? KIN_WORD64_WORST : KIN_WORD128_WORST;
+    kin_word128 high = h->word_bytes == 8 ? KIN_WORD64_WORST : KIN_WORD128_WORST;
     while (low < high) {
         const kin_word128 middle = low + (high - low) / 2;
-        if (count_all(p, row, middle, true) >= rank) {
+        if (count_all(h, row, middle, true) >= rank) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    return (cut){low, rank - count_all(p, row, low, false)};
+    return (cut){low, rank - count_all(h, row, low, false)};
 }
 
 /* What stands before the cut in this run; runs are asked in their order. */
-static int64_t take_to(const parted *p, int64_t row, int64_t part, cut *c)
+static int64_t take_to(const host *h, int64_t row, int64_t part, cut *c)
 {
-    const int64_t below = count_to(p, row, part, c->word, false);
-    const int64_t same = count_to(p, row, part, c->word, true) - below;
+    const int64_t below = count_to(h, row, part, c->word, false);
+    const int64_t same = count_to(h, row, part, c->word, true) - below;
     const int64_t taken = kin_min_i64(same, c->equal);
     c->equal -= taken;
     return below + taken;
 }
 
 /* The words of ranks [first, last) of a row, last <= k, ascending. */
-static void merge_parts(const parted *p, int64_t row, int64_t first, int64_t last, void *out)
+static void merge_parts(const host *h, int64_t row, int64_t first, int64_t last, void *out)
 {
-    cut from = cut_at(p, row, first);
-    cut to = cut_at(p, row, last);
+    cut from = cut_at(h, row, first);
+    cut to = cut_at(h, row, last);
     int64_t filled = 0;
-    for (int64_t part = 0; part < p->runs; part++) {
-        const int64_t begin = take_to(p, row, part, &from);
-        const int64_t count = take_to(p, row, part, &to) - begin;
-        memcpy((char *)out + filled * p->word_bytes,
-               parted_words(p, row, part) + begin * p->word_bytes, (size_t)(count * p->word_bytes));
+    for (int64_t part = 0; part < h->runs; part++) {
+        const int64_t begin = take_to(h, row, part, &from);
+        const int64_t count = take_to(h, row, part, &to) - begin;
+        memcpy((char *)out + filled * h->word_bytes,
+               parted_words(h, row, part) + begin * h->word_bytes, (size_t)(count * h->word_bytes));
         filled += count;
     }
-    if (p->word_bytes == 8) {
+    if (h->word_bytes == 8) {
         kin_select_sort_words(out, filled);
     } else {
         kin_select_sort_words128(out, filled);
     }
 }
 
-/* ---- All rows ------------------------------------------------------------------------------- */
-
-typedef struct host {
-    kith_ctx *ctx;
-    kin_select_job job;
-    const kin_select_body *body;
-    int64_t word_bytes;
-    int64_t run;       /* the longest */
-    int64_t row_group; /* rows a piece, where they are not cut */
-    char *scratch;     /* threads x scratch_bytes */
-    char *words;       /* threads x words_bytes */
-    uint64_t scratch_bytes;
-    uint64_t words_bytes;
-    /* Rows that are cut: a batch of them, */
-    parted parts;
-    int64_t first_row; /* from here */
-    int64_t pieces;    /* of merging, a row */
-} host;
-
 /* ---- Outputs -------------------------------------------------------------------------------- */
-
-static kin_word128 word_at(const host *h, const char *words, int64_t at)
-{
-    return parted_word(words, at, h->word_bytes);
-}
 
 static void write_value(const host *h, const char *words, int64_t at, void *values, int64_t to)
 {
@@ -309,13 +293,13 @@ static kith_status select_rows(void *arg, int64_t task, int32_t thread)
 static kith_status select_run(void *arg, int64_t task, int32_t thread)
 {
     const host *h = arg;
-    const int64_t row = task / h->parts.runs;
-    const int64_t part = task % h->parts.runs;
+    const int64_t row = task / h->runs;
+    const int64_t part = task % h->runs;
     const int64_t first = part * h->run;
     const kin_run run =
         run_of(h, h->first_row + row, first, kin_min_i64(h->run, h->job.cols - first));
     h->body->select(&h->job, &run, h->scratch + (uint64_t)thread * h->scratch_bytes,
-                    parted_words(&h->parts, row, part));
+                    parted_words(h, row, part));
     return KITH_OK;
 }
 
@@ -326,7 +310,7 @@ static kith_status merge_piece(void *arg, int64_t task, int32_t thread)
     const int64_t first = task % h->pieces * MERGE_PIECE;
     const int64_t last = kin_min_i64(h->job.k, first + MERGE_PIECE);
     char *words = h->words + (uint64_t)thread * h->words_bytes;
-    merge_parts(&h->parts, row, first, last, words);
+    merge_parts(h, row, first, last, words);
     write_words(h, h->first_row + row, first, last - first, words);
     return KITH_OK;
 }
@@ -336,7 +320,7 @@ static kith_status select_cut(host *h, int64_t batch)
     h->pieces = kin_ceil_div(h->job.k, MERGE_PIECE);
     for (h->first_row = 0; h->first_row < h->job.rows; h->first_row += batch) {
         const int64_t rows = kin_min_i64(batch, h->job.rows - h->first_row);
-        KIN_TRY(kin_parallel(h->ctx, PHASE, rows * h->parts.runs, select_run, h));
+        KIN_TRY(kin_parallel(h->ctx, PHASE, rows * h->runs, select_run, h));
         KIN_TRY(kin_parallel(h->ctx, PHASE, rows * h->pieces, merge_piece, h));
     }
     return KITH_OK;
@@ -380,16 +364,12 @@ static kith_status prepare_rows(host *h, int64_t *tasks)
 
 static kith_status prepare_cut(host *h, int64_t *batch)
 {
-    h->parts = (parted){.runs = kin_ceil_div(h->job.cols, h->run),
-                        .run = h->run,
-                        .cols = h->job.cols,
-                        .k = h->job.k,
-                        .word_bytes = h->word_bytes};
+    h->runs = kin_ceil_div(h->job.cols, h->run);
     h->job.sorted = true; /* merging wants runs that are */
-    const int64_t row_words = parted_row_words(&h->parts);
+    const int64_t row_words = parted_row_words(h);
     const int64_t fitting = PARTS_BYTES / h->word_bytes / row_words;
     *batch = kin_max_i64(1, kin_min_i64(h->job.rows, fitting));
-    KIN_TRY(kin_alloc(h->ctx, &h->parts.words, kin_size_mul((uint64_t)*batch, (uint64_t)row_words),
+    KIN_TRY(kin_alloc(h->ctx, &h->parts, kin_size_mul((uint64_t)*batch, (uint64_t)row_words),
                       (uint64_t)h->word_bytes, "words of runs"));
     return take_memory(h, INT64_MAX, (uint64_t)kin_min_i64(h->job.k, MERGE_PIECE));
 }
@@ -409,7 +389,7 @@ kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job)
         status = prepare_cut(&h, &count);
         KIN_THEN(status, select_cut(&h, count));
     }
-    kin_free(ctx, h.parts.words);
+    kin_free(ctx, h.parts);
     kin_free(ctx, h.scratch);
     kin_free(ctx, h.words);
     return status;

@@ -54,10 +54,7 @@ typedef struct kin_scan_machine {
      * it pays up to `ranked` of them. Seven more can be read behind the last. */
     int64_t ranked;
     void (*rank)(uint64_t *numbers, int64_t count, uint32_t *ranks);
-    kin_scan_ops f32;
-    kin_scan_ops f64;
-    kin_scan_ops f16;
-    kin_scan_ops bf16;
+    kin_scan_ops ops[KIN_SELECT_BF16 + 1]; /* by type */
 } kin_scan_machine;
 
 KIN_BODIES_OF(kin_scan_machine)
@@ -65,16 +62,7 @@ KIN_BODIES_OF(kin_scan_machine)
 static inline const kin_scan_ops *kin_scan_ops_of(const kin_scan_machine *machine,
                                                   kin_select_type dtype)
 {
-    switch (dtype) {
-    case KIN_SELECT_F64:
-        return &machine->f64;
-    case KIN_SELECT_F16:
-        return &machine->f16;
-    case KIN_SELECT_BF16:
-        return &machine->bf16;
-    default:
-        return &machine->f32;
-    }
+    return &machine->ops[dtype <= KIN_SELECT_BF16 ? dtype : KIN_SELECT_F32];
 }
 
 /* ---- Thresholds of turned values: smaller keys are smaller numbers, whichever end is wanted -- */

@@ -3,5 +3,5 @@
 #if defined(__x86_64__)
 #include "select/select_scan_x86.inc"
 
-SCAN_MACHINE(avx2, 96, f32x8, 8, f64x4, 4);
+SCAN_MACHINE(avx2, 96);
 #endif

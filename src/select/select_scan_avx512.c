@@ -3,5 +3,5 @@
 #if defined(__x86_64__)
 #include "select/select_scan_x86.inc"
 
-SCAN_MACHINE(avx512, 160, f32x16, 16, f64x8, 8);
+SCAN_MACHINE(avx512, 160);
 #endif

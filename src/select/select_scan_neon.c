@@ -7,74 +7,73 @@
 #include <arm_neon.h>
 #include <math.h>
 
-/* ---- 8 floats ------------------------------------------------------------------------------- */
+/* Two registers of a lane's type, and what is done to both alike: v, a register as its functions
+ * are called; u, the same of bits. */
+#define SCAN_PAIR(lane, half, v, u)                                                    \
+    typedef struct vec_##lane {                                                        \
+        half low;                                                                      \
+        half high;                                                                     \
+    } vec_##lane;                                                                      \
+    static inline vec_##lane splat_##lane(lane x)                                      \
+    {                                                                                  \
+        return (vec_##lane){vdupq_n_##v(x), vdupq_n_##v(x)};                           \
+    }                                                                                  \
+    static inline vec_##lane read_##lane(const lane *at)                               \
+    {                                                                                  \
+        return (vec_##lane){vld1q_##v(at), vld1q_##v(at + sizeof(half) / sizeof *at)}; \
+    }                                                                                  \
+    static inline void store_##lane(lane *at, vec_##lane x)                            \
+    {                                                                                  \
+        vst1q_##v(at, x.low);                                                          \
+        vst1q_##v(at + sizeof(half) / sizeof *at, x.high);                             \
+    }                                                                                  \
+    static inline vec_##lane load_##v(const char *at)                                  \
+    {                                                                                  \
+        return read_##lane((const lane *)(const void *)at);                            \
+    }                                                                                  \
+    static inline half turn_half_##lane(half x, half flip)                             \
+    {                                                                                  \
+        return vreinterpretq_##v##_##u(                                                \
+            veorq_##u(vreinterpretq_##u##_##v(x), vreinterpretq_##u##_##v(flip)));     \
+    }                                                                                  \
+    static inline vec_##lane turn_##lane(vec_##lane x, vec_##lane flip)                \
+    {                                                                                  \
+        return (vec_##lane){turn_half_##lane(x.low, flip.low),                         \
+                            turn_half_##lane(x.high, flip.high)};                      \
+    }                                                                                  \
+    static inline vec_##lane flip_##lane(bool largest)                                 \
+    {                                                                                  \
+        return splat_##lane(largest ? (lane)-0.0 : (lane)0.0);                         \
+    }                                                                                  \
+    static inline half min_half_##lane(half x, half least)                             \
+    {                                                                                  \
+        return vbslq_##v(vcltq_##v(x, least), x, least);                               \
+    }                                                                                  \
+    static inline vec_##lane min_##lane(vec_##lane x, vec_##lane least)                \
+    {                                                                                  \
+        return (vec_##lane){min_half_##lane(x.low, least.low),                         \
+                            min_half_##lane(x.high, least.high)};                      \
+    }
 
-typedef struct f32x8 {
-    float32x4_t low;
-    float32x4_t high;
-} f32x8;
+enum { lanes_float = 8, lanes_double = 4 };
+SCAN_PAIR(float, float32x4_t, f32, u32)
+SCAN_PAIR(double, float64x2_t, f64, u64)
 
-static inline f32x8 splat_f32x8(float x)
-{
-    return (f32x8){vdupq_n_f32(x), vdupq_n_f32(x)};
-}
-
-static inline f32x8 read_f32x8(const float *at)
-{
-    return (f32x8){vld1q_f32(at), vld1q_f32(at + 4)};
-}
-
-static inline void store_f32x8(float *at, f32x8 x)
-{
-    vst1q_f32(at, x.low);
-    vst1q_f32(at + 4, x.high);
-}
-
-static inline f32x8 load_f32(const char *at)
-{
-    return read_f32x8((const float *)(const void *)at);
-}
-
-static inline f32x8 load_f16(const char *at)
+static inline vec_float load_f16(const char *at)
 {
     const float16x8_t x = vreinterpretq_f16_u16(vld1q_u16((const void *)at));
-    return (f32x8){vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x)};
+    return (vec_float){vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x)};
 }
 
-static inline f32x8 load_bf16(const char *at)
+static inline vec_float load_bf16(const char *at)
 {
     const uint16x8_t x = vld1q_u16((const void *)at);
     const uint16x8_t zero = vdupq_n_u16(0);
-    return (f32x8){vreinterpretq_f32_u16(vzip1q_u16(zero, x)),
-                   vreinterpretq_f32_u16(vzip2q_u16(zero, x))};
+    return (vec_float){vreinterpretq_f32_u16(vzip1q_u16(zero, x)),
+                       vreinterpretq_f32_u16(vzip2q_u16(zero, x))};
 }
 
-static inline float32x4_t turn_f32x4(float32x4_t x, float32x4_t flip)
-{
-    return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(x), vreinterpretq_u32_f32(flip)));
-}
-
-static inline f32x8 turn_f32x8(f32x8 x, f32x8 flip)
-{
-    return (f32x8){turn_f32x4(x.low, flip.low), turn_f32x4(x.high, flip.high)};
-}
-
-static inline f32x8 flip_f32x8(bool largest)
-{
-    return splat_f32x8(largest ? -0.0F : 0.0F);
-}
-
-static inline float32x4_t min_f32x4(float32x4_t x, float32x4_t least)
-{
-    return vbslq_f32(vcltq_f32(x, least), x, least);
-}
-
-static inline f32x8 min_f32x8(f32x8 x, f32x8 least)
-{
-    return (f32x8){min_f32x4(x.low, least.low), min_f32x4(x.high, least.high)};
-}
-
-static inline uint32_t below_f32x8(f32x8 x, f32x8 t)
+static inline uint32_t below_float(vec_float x, vec_float t)
 {
     static const uint16_t places[8] = {1, 2, 4, 8, 16, 32, 64, 128};
     const uint16x8_t below = vuzp1q_u16(vreinterpretq_u16_u32(vcleq_f32(x.low, t.low)),
@@ -82,74 +81,7 @@ static inline uint32_t below_f32x8(f32x8 x, f32x8 t)
     return vaddvq_u16(vandq_u16(below, vld1q_u16(places)));
 }
 
-#define vec f32x8
-#define lane float
-#define LANES 8
-#define VEC_SPLAT splat_f32x8
-#define VEC_READ read_f32x8
-#define VEC_STORE store_f32x8
-#define VEC_FLIP flip_f32x8
-#define VEC_TURN turn_f32x8
-#define VEC_MIN min_f32x8
-#define VEC_BELOW below_f32x8
-
-#define CELLS(what) what##_f32x8
-#include "select/select_scan_types.inc"
-
-/* ---- 4 doubles ------------------------------------------------------------------------------ */
-
-typedef struct f64x4 {
-    float64x2_t low;
-    float64x2_t high;
-} f64x4;
-
-static inline f64x4 splat_f64x4(double x)
-{
-    return (f64x4){vdupq_n_f64(x), vdupq_n_f64(x)};
-}
-
-static inline f64x4 read_f64x4(const double *at)
-{
-    return (f64x4){vld1q_f64(at), vld1q_f64(at + 2)};
-}
-
-static inline void store_f64x4(double *at, f64x4 x)
-{
-    vst1q_f64(at, x.low);
-    vst1q_f64(at + 2, x.high);
-}
-
-static inline f64x4 load_f64(const char *at)
-{
-    return read_f64x4((const double *)(const void *)at);
-}
-
-static inline float64x2_t turn_f64x2(float64x2_t x, float64x2_t flip)
-{
-    return vreinterpretq_f64_u64(veorq_u64(vreinterpretq_u64_f64(x), vreinterpretq_u64_f64(flip)));
-}
-
-static inline f64x4 turn_f64x4(f64x4 x, f64x4 flip)
-{
-    return (f64x4){turn_f64x2(x.low, flip.low), turn_f64x2(x.high, flip.high)};
-}
-
-static inline f64x4 flip_f64x4(bool largest)
-{
-    return splat_f64x4(largest ? -0.0 : 0.0);
-}
-
-static inline float64x2_t min_f64x2(float64x2_t x, float64x2_t least)
-{
-    return vbslq_f64(vcltq_f64(x, least), x, least);
-}
-
-static inline f64x4 min_f64x4(f64x4 x, f64x4 least)
-{
-    return (f64x4){min_f64x2(x.low, least.low), min_f64x2(x.high, least.high)};
-}
-
-static inline uint32_t below_f64x4(f64x4 x, f64x4 t)
+static inline uint32_t below_double(vec_double x, vec_double t)
 {
     static const uint32_t places[4] = {1, 2, 4, 8};
     const uint32x4_t below = vuzp1q_u32(vreinterpretq_u32_u64(vcleq_f64(x.low, t.low)),
@@ -157,20 +89,7 @@ static inline uint32_t below_f64x4(f64x4 x, f64x4 t)
     return vaddvq_u32(vandq_u32(below, vld1q_u32(places)));
 }
 
-#define vec f64x4
-#define lane double
-#define LANES 4
-#define VEC_SPLAT splat_f64x4
-#define VEC_READ read_f64x4
-#define VEC_STORE store_f64x4
-#define VEC_FLIP flip_f64x4
-#define VEC_TURN turn_f64x4
-#define VEC_MIN min_f64x4
-#define VEC_BELOW below_f64x4
-
-#define CELLS(what) what##_f64x4
-#define SCAN_DOUBLES
 #include "select/select_scan_types.inc"
 
-SCAN_MACHINE(neon, 48, f32x8, 8, f64x4, 4);
+SCAN_MACHINE(neon, 48);
 #endif

@@ -38,26 +38,32 @@ static inline double load_f64(const char *at)
     memcpy(&value, at, sizeof value);
     return value;
 }
-#define LANES 1
-#define VEC_SPLAT(x) (x)
-#define VEC_READ(at) (*(at))
-#define VEC_STORE(at, x) (*(at) = (x))
-#define VEC_FLIP(largest) ((lane)((largest) ? -1 : 1))
-#define VEC_TURN(x, flip) ((x) * (flip))
-#define VEC_MIN(x, least) ((x) < (least) ? (x) : (least))
-#define VEC_BELOW(x, t) ((uint32_t)((x) <= (t)))
+#define SCAN_SINGLE(kind)                               \
+    typedef kind vec_##kind;                            \
+    static inline kind flip_##kind(bool largest)        \
+    {                                                   \
+        return (kind)(largest ? -1 : 1);                \
+    }                                                   \
+    static inline kind min_##kind(kind x, kind least)   \
+    {                                                   \
+        return x < least ? x : least;                   \
+    }                                                   \
+    static inline uint32_t below_##kind(kind x, kind t) \
+    {                                                   \
+        return (uint32_t)(x <= t);                      \
+    }
+enum { lanes_float = 1, lanes_double = 1 };
+SCAN_SINGLE(float)
+SCAN_SINGLE(double)
+#define splat_float(x) (x)
+#define splat_double(x) (x)
+#define read_float(at) (*(at))
+#define read_double(at) (*(at))
+#define store_float(at, x) (*(at) = (x))
+#define store_double(at, x) (*(at) = (x))
+#define turn_float(x, flip) ((x) * (flip))
+#define turn_double(x, flip) ((x) * (flip))
 
-#define vec float
-#define lane float
-
-#define CELLS(what) what##_f32
 #include "select/select_scan_types.inc"
 
-#define vec double
-#define lane double
-
-#define CELLS(what) what##_f64
-#define SCAN_DOUBLES
-#include "select/select_scan_types.inc"
-
-SCAN_MACHINE(portable, 24, f32, 1, f64, 1);
+SCAN_MACHINE(portable, 24);

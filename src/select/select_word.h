@@ -183,6 +183,22 @@ static inline int kin_pair_less(const kin_pair *a, const kin_pair *b)
     return a->key < b->key || (a->key == b->key && a->id < b->id);
 }
 
+/* Into an ascending list of *count pairs that keeps `wanted` of them; false: it comes behind all.
+ */
+static inline bool kin_pair_insert(kin_pair *list, int64_t wanted, int64_t *count, kin_pair pair)
+{
+    if (*count == wanted && !kin_pair_less(&pair, &list[wanted - 1])) {
+        return false;
+    }
+    int64_t at = *count < wanted ? *count : wanted - 1;
+    *count = at + 1;
+    for (; at > 0 && kin_pair_less(&pair, &list[at - 1]); at--) {
+        list[at] = list[at - 1];
+    }
+    list[at] = pair;
+    return true;
+}
+
 /* Ascending by (key, id). n log n at worst, in place, not stable (the order is total). */
 void kin_select_sort_pairs(kin_pair *pairs, int64_t count);
 

@@ -63,7 +63,8 @@ static void prepare_type(bench *b, kin_tile_type type)
                          KITH_OK);
     }
     p->frame = kin_frame_make(&p->distance, kin_tile_get(b->ctx->isa, type), integer, &p->stats);
-    assert_int_equal(kin_set_make(b->ctx, &p->frame, &p->rows, p->order, p->groups.count, &p->set),
+    assert_int_equal(kin_set_make(b->ctx, kin_set_shape(&p->frame, p->groups.count), &p->rows,
+                                  p->order, &p->set),
                      KITH_OK);
 }
 

@@ -137,10 +137,12 @@ static stage *stage_make(kith_ctx *ctx, kith_metric metric, kin_tile_type type, 
     assert_int_equal(kin_frame_measure_norms(ctx, &s->distance, &s->point_rows, &s->stats),
                      KITH_OK);
     s->frame = kin_frame_make(&s->distance, &s->kernel, false, &s->stats);
-    assert_int_equal(kin_set_make(ctx, &s->frame, &s->point_rows, s->ids, POINTS, &s->point_set),
-                     KITH_OK);
-    assert_int_equal(kin_set_make(ctx, &s->frame, &s->query_rows, s->ids, QUERIES, &s->query_set),
-                     KITH_OK);
+    assert_int_equal(
+        kin_set_make(ctx, kin_set_shape(&s->frame, POINTS), &s->point_rows, s->ids, &s->point_set),
+        KITH_OK);
+    assert_int_equal(
+        kin_set_make(ctx, kin_set_shape(&s->frame, QUERIES), &s->query_rows, s->ids, &s->query_set),
+        KITH_OK);
     for (int64_t q = 0; q < QUERIES; q++) {
         test_keys(ctx, metric, &s->queries.matrix, q, &s->points.matrix, NULL, POINTS, s->keys[q]);
     }
