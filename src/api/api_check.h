@@ -86,8 +86,7 @@ static inline void kin_clear_out(void *out)
 }
 static inline kith_status kin_check_out(kith_ctx *ctx, const void *out)
 {
-    KIN_PASS_IF(out != NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "is NULL (give room for a pointer)");
+    KIN_ALLOW_IF(out != NULL, ctx, "out", "is NULL (give room for a pointer)");
 }
 /* Parameters as this library knows them, whatever the caller's struct_size. No filter. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,

@@ -20,11 +20,11 @@ kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *
     if (kin_gpu_get_module() == NULL) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
     }
-    KIN_FAIL_IF(own < 0, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "is no address in device memory (use the function of kith.h for host memory)");
-    KIN_FAIL_IF(*device >= 0 && own != *device, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "lies on cuda:%d and data on cuda:%d (copy one to the other's)", (int)own,
-                (int)*device);
+    KIN_REFUSE_IF(own < 0, ctx, name,
+                  "is no address in device memory (use the function of kith.h for host memory)");
+    KIN_REFUSE_IF(*device >= 0 && own != *device, ctx, name,
+                  "lies on cuda:%d and data on cuda:%d (copy one to the other's)", (int)own,
+                  (int)*device);
     *device = own;
     return KITH_OK;
 }
@@ -60,11 +60,10 @@ kith_status kin_api_check_device(kith_ctx *ctx, int32_t device)
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
-    KIN_PASS_IF(ctx->device != KIN_DEVICE_CUDA || ctx->device_index < 0 ||
-                    ctx->device_index == device,
-                ctx, KITH_E_ARGUMENT, kin_at("points"),
-                "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
-                (int)device, (int)ctx->device_index);
+    KIN_ALLOW_IF(
+        ctx->device != KIN_DEVICE_CUDA || ctx->device_index < 0 || ctx->device_index == device, ctx,
+        "points", "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
+        (int)device, (int)ctx->device_index);
 }
 
 kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream)

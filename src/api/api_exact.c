@@ -43,14 +43,14 @@ kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, known));
     KIN_TRY(kin_refuse_filter(ctx, known));
     *choice = (kin_choice){.descends = (int)known->method == KITH_METHOD_DESCENT};
-    KIN_FAIL_IF(choice->descends && is_exacts(known), ctx, KITH_E_ARGUMENT, kin_at("method"),
-                "is descent, and flags, pipeline or tree_height have what is of exact "
-                "graphs alone (leave one out)");
+    KIN_REFUSE_IF(choice->descends && is_exacts(known), ctx, "method",
+                  "is descent, and flags, pipeline or tree_height have what is of exact graphs "
+                  "alone (leave one out)");
     KIN_TRY(choice->descends
                 ? kin_refuse_period(ctx, known->period, "a descent has none (leave it out)")
                 : KITH_OK);
-    KIN_FAIL_IF(!(known->recall >= 0.0 && known->recall <= 1.0), ctx, KITH_E_ARGUMENT,
-                kin_at("recall"), "is %g, must be 0 to 1", known->recall);
+    KIN_REFUSE_IF(!(known->recall >= 0.0 && known->recall <= 1.0), ctx, "recall",
+                  "is %g, must be 0 to 1", known->recall);
     choice->open = known->method == KITH_METHOD_AUTO && known->recall < 1.0 &&
                    known->period == NULL && !is_exacts(known);
     return KITH_OK;
@@ -69,8 +69,8 @@ static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
 /* A start that begins with two graphs. */
 static kith_status check_alone(kith_ctx *ctx, const kin_graph_choice *job)
 {
-    KIN_PASS_IF(job->descent.request.start != KIN_GRAPH_START_GGM, ctx, KITH_E_ARGUMENT,
-                kin_at("start"), "is ggm, which merges two graphs (leave it out, or merge)");
+    KIN_ALLOW_IF(job->descent.request.start != KIN_GRAPH_START_GGM, ctx, "start",
+                 "is ggm, which merges two graphs (leave it out, or merge)");
 }
 
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
@@ -250,8 +250,8 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     KIN_TRY(kin_check_period(ctx, params.period, &distance));
     KIN_TRY(kin_check_output(ctx, params.k, job.b.rows, OF_SEARCH, ab, job.a.rows));
     KIN_TRY(kin_check_output(ctx, params.k, job.a.rows, OF_SEARCH, ba, job.b.rows));
-    KIN_FAIL_IF(params.exclude != NULL, ctx, KITH_E_ARGUMENT, kin_at("exclude"),
-                "has no meaning in both directions at once (leave it out)");
+    KIN_REFUSE_IF(params.exclude != NULL, ctx, "exclude",
+                  "has no meaning in both directions at once (leave it out)");
     KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     job.request = kin_engine_request(&params, &distance);
     KIN_TRY(kin_method_refuse_tree(ctx, &job.request, "both directions at once have none"));
@@ -310,11 +310,11 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &qm));
     KIN_TRY(kin_check_cols(ctx, &cm, "the corpus", &qm, "queries"));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, cm.cols, &distance));
-    KIN_FAIL_IF(p == NULL, ctx, KITH_E_ARGUMENT, kin_at("pairs"), "is NULL (give pairs of rows)");
-    KIN_FAIL_IF(p->count < 0 || (p->count > 0 &&
-                                 (p->query_ids == NULL || p->corpus_ids == NULL || out == NULL)),
-                ctx, KITH_E_ARGUMENT, kin_at("count"),
-                "is %lld with ids or out NULL (give arrays of that length)", (long long)p->count);
+    KIN_REFUSE_IF(p == NULL, ctx, "pairs", "is NULL (give pairs of rows)");
+    KIN_REFUSE_IF(p->count < 0 || (p->count > 0 &&
+                                   (p->query_ids == NULL || p->corpus_ids == NULL || out == NULL)),
+                  ctx, "count", "is %lld with ids or out NULL (give arrays of that length)",
+                  (long long)p->count);
     KIN_TRY(check_ids(ctx, p->query_ids, p->count, qm.rows, "query_ids"));
     KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};

@@ -34,9 +34,9 @@ static kith_status verify(kith_ctx *ctx, const kith_matrix *points, const kith_n
     if (wrong == NULL || first_wrong == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "wrong or first_wrong is NULL (give room for them)");
     }
-    KIN_FAIL_IF(params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld and the graph has lists of %lld (take a k of at most that)",
-                (long long)params.k, (long long)graph->k);
+    KIN_REFUSE_IF(params.k > graph->k, ctx, "k",
+                  "is %lld and the graph has lists of %lld (take a k of at most that)",
+                  (long long)params.k, (long long)graph->k);
     kith_neighbors truth = {.rows = matrix.rows, .k = params.k};
     KIN_HOLD(hold, ctx);
     KIN_NEW(&hold, truth.ids, kin_size_mul((uint64_t)truth.rows, (uint64_t)kin_max_i64(truth.k, 0)),
@@ -61,15 +61,15 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
 {
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
     KIN_TRY(kin_check_graph(ctx, graph, graph->rows));
-    KIN_FAIL_IF(graph->distances == NULL && graph->distances64 == NULL, ctx, KITH_E_ARGUMENT,
-                kin_at("graph"), "has neither distances nor distances64 (give one of them)");
+    KIN_REFUSE_IF(graph->distances == NULL && graph->distances64 == NULL, ctx, "graph",
+                  "has neither distances nor distances64 (give one of them)");
     *metric = *metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : *metric;
-    KIN_FAIL_IF(!kin_metric_is(*metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                "is %d, which is no metric (use one of kith_metric)", (int)*metric);
+    KIN_REFUSE_IF(!kin_metric_is(*metric), ctx, "metric",
+                  "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
-    KIN_PASS_IF(symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL, ctx,
-                KITH_E_ARGUMENT, kin_at("symmetry"),
-                "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL", (int)symmetry);
+    KIN_ALLOW_IF(symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL, ctx,
+                 "symmetry", "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL",
+                 (int)symmetry);
 }
 
 static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
@@ -117,9 +117,9 @@ static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
 {
     *params = kith_remove_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_remove_params, flags), given, params));
-    KIN_PASS_IF((params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0, ctx, KITH_E_ARGUMENT,
-                kin_at("flags"), "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
-                (unsigned)params->flags);
+    KIN_ALLOW_IF((params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0, ctx, "flags",
+                 "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
+                 (unsigned)params->flags);
 }
 
 static kith_status check_removal(removal *r, const kith_matrix *points, const kith_neighbors *graph,
@@ -133,11 +133,11 @@ static kith_status check_removal(removal *r, const kith_matrix *points, const ki
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->lists = (kin_remove_job){
         .graph = graph, .wanted = r->params.k, .self = (r->params.flags & KITH_INCLUDE_SELF) != 0};
-    KIN_FAIL_IF(r->params.removed == NULL, ctx, KITH_E_ARGUMENT, kin_at("removed"),
-                "is NULL (give a byte for each point)");
-    KIN_FAIL_IF(r->params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld and the graph has lists of %lld (take a k of at most that)",
-                (long long)r->params.k, (long long)graph->k);
+    KIN_REFUSE_IF(r->params.removed == NULL, ctx, "removed",
+                  "is NULL (give a byte for each point)");
+    KIN_REFUSE_IF(r->params.k > graph->k, ctx, "k",
+                  "is %lld and the graph has lists of %lld (take a k of at most that)",
+                  (long long)r->params.k, (long long)graph->k);
     return kin_check_room(ctx, report, "report", "kith_remove_report");
 }
 
@@ -301,14 +301,14 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
     if (rows > 0) {
         KIN_TRY(kin_check_neighbors(ctx, graph, name));
     }
-    KIN_FAIL_IF(graph->rows != rows, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "has %lld rows and its set %lld points (first_rows of points.rows are "
-                "set 1, the others set 2)",
-                (long long)graph->rows, (long long)rows);
-    KIN_FAIL_IF(graph->k < kin_min_i64(wanted->k, others), ctx, KITH_E_ARGUMENT, kin_at(name),
-                "has lists of %lld and k is %lld (take a k of at most that, or a graph "
-                "with longer lists)",
-                (long long)graph->k, (long long)wanted->k);
+    KIN_REFUSE_IF(graph->rows != rows, ctx, name,
+                  "has %lld rows and its set %lld points (first_rows of points.rows are set 1, the "
+                  "others set 2)",
+                  (long long)graph->rows, (long long)rows);
+    KIN_REFUSE_IF(
+        graph->k < kin_min_i64(wanted->k, others), ctx, name,
+        "has lists of %lld and k is %lld (take a k of at most that, or a graph with longer lists)",
+        (long long)graph->k, (long long)wanted->k);
     *checked = *graph;
     return (wanted->place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
                                                           : KITH_OK;
@@ -322,9 +322,9 @@ static kith_neighbors shape_of(const kith_neighbors *graph, int64_t rows)
 
 static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
 {
-    KIN_PASS_IF(first_rows >= 0 && first_rows <= points->rows, ctx, KITH_E_ARGUMENT,
-                kin_at("first_rows"), "is %lld, must be 0 to %lld (the rows of points)",
-                (long long)first_rows, (long long)points->rows);
+    KIN_ALLOW_IF(first_rows >= 0 && first_rows <= points->rows, ctx, "first_rows",
+                 "is %lld, must be 0 to %lld (the rows of points)", (long long)first_rows,
+                 (long long)points->rows);
 }
 
 static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
@@ -361,10 +361,10 @@ static kith_status check_start(kith_ctx *ctx, const kith_search_params *params)
 {
     kith_descent_params descent;
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
-    KIN_PASS_IF(descent.init == NULL && (int)descent.start != KITH_START_GRAPH, ctx,
-                KITH_E_ARGUMENT, kin_at(descent.init != NULL ? "init" : "start"),
-                "is %s, and a merge begins with its two graphs (leave it out)",
-                descent.init != NULL ? "set" : "KITH_START_GRAPH");
+    KIN_ALLOW_IF(descent.init == NULL && (int)descent.start != KITH_START_GRAPH, ctx,
+                 descent.init != NULL ? "init" : "start",
+                 "is %s, and a merge begins with its two graphs (leave it out)",
+                 descent.init != NULL ? "set" : "KITH_START_GRAPH");
 }
 
 static void begin_with_both(kin_merge_job *job)
@@ -416,9 +416,8 @@ static kith_status take_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                        "is NULL (give points and two graphs)"));
     KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
     const bool excludes = job->params.exclude != NULL;
-    KIN_PASS_IF((job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes, ctx, KITH_E_ARGUMENT,
-                kin_at(excludes ? "exclude" : "radius"),
-                "is set, and a merge has none (leave it out)");
+    KIN_ALLOW_IF((job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes, ctx,
+                 excludes ? "exclude" : "radius", "is set, and a merge has none (leave it out)");
 }
 
 /* A recall below 1 is a descent's; where none is wanted, graphs that are certified stay so. *may:
@@ -431,8 +430,8 @@ static kith_status take_way(kith_ctx *ctx, uint32_t place, kin_merge_job *job, b
     choice->open &= !wants && kin_merge_exactness(&job->sets) != KITH_CERTIFIED;
     *may = choice->open || choice->descends;
     KIN_FAIL_IF(place != 0 && !choice->descends, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                "asks for an exact merge, and graphs in device memory are merged by a "
-                "descent (leave it out, or give host memory)");
+                "asks for an exact merge, and graphs in device memory are merged by a descent "
+                "(leave it out, or give host memory)");
     return *may ? check_start(ctx, &job->params) : KITH_OK;
 }
 

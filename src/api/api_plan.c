@@ -11,8 +11,8 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
 {
     const bool less = graph ? (params->flags & KITH_INCLUDE_SELF) == 0 : params->exclude != NULL;
     const int64_t most = rows - (less ? 1 : 0);
-    KIN_PASS_IF(params->k >= 1 && params->k <= most, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld, must be 1 to %lld", (long long)params->k, (long long)most);
+    KIN_ALLOW_IF(params->k >= 1 && params->k <= most, ctx, "k", "is %lld, must be 1 to %lld",
+                 (long long)params->k, (long long)most);
 }
 
 /* Numbers of rows that tell equal and degenerate ones apart (fused_prepare.c, fused_finish.c: less

@@ -24,8 +24,8 @@ static kith_status take_filter(kith_ctx *ctx, const kith_filter *given, kin_radi
     kin_filter_job like = {.corpus = call->job.corpus,
                            .queries = graph ? call->job.corpus : call->asked};
     KIN_TRY(kin_api_take_filter(ctx, given, graph, &like));
-    KIN_FAIL_IF(like.filter.rule == KITH_RULE_EACH, ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                "is each, which is of lists of k (a radius has same and other)");
+    KIN_REFUSE_IF(like.filter.rule == KITH_RULE_EACH, ctx, "rule",
+                  "is each, which is of lists of k (a radius has same and other)");
     call->filter = like.filter;
     call->counts = call->job.request.count_only;
     call->job.request.count_only = false;
@@ -208,8 +208,8 @@ void kith_ranges_free(kith_ranges *ranges)
 
 static kith_status check_number(kith_ctx *ctx, const char *name, int64_t number, int64_t most)
 {
-    KIN_PASS_IF(number >= 0 && number <= most, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "is %lld, must be 0 to %lld", (long long)number, (long long)most);
+    KIN_ALLOW_IF(number >= 0 && number <= most, ctx, name, "is %lld, must be 0 to %lld",
+                 (long long)number, (long long)most);
 }
 
 static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params, int64_t rows)
@@ -219,9 +219,8 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params,
     KIN_TRY(check_number(ctx, "chunk_rows", params->chunk_rows, INT64_MAX));
     KIN_TRY(check_number(ctx, "chunk_pairs", params->chunk_pairs, INT64_MAX));
     KIN_TRY(check_number(ctx, "sample", params->sample, INT64_MAX));
-    KIN_PASS_IF(params->keep == KITH_KEEP_FIRST || params->keep == KITH_KEEP_CENTRAL, ctx,
-                KITH_E_ARGUMENT, kin_at("keep"), "is %d, which is no kith_keep (use one of those)",
-                (int)params->keep);
+    KIN_ALLOW_IF(params->keep == KITH_KEEP_FIRST || params->keep == KITH_KEEP_CENTRAL, ctx, "keep",
+                 "is %d, which is no kith_keep (use one of those)", (int)params->keep);
 }
 
 /* Who asks for components, or for rows to keep. */
@@ -248,8 +247,8 @@ static kith_status check_filter(kith_ctx *ctx, kin_pairs_job *job)
     KIN_TRY(kin_api_take_filter(ctx, job->params.filter, job->one_set, &like));
     job->filters = true;
     job->filter = like.filter;
-    KIN_PASS_IF(job->filter.rule != KITH_RULE_EACH, ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                "is each, which is of lists (pairs have same and other)");
+    KIN_ALLOW_IF(job->filter.rule != KITH_RULE_EACH, ctx, "rule",
+                 "is each, which is of lists (pairs have same and other)");
 }
 
 static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
@@ -335,9 +334,8 @@ static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_
                              .restart = job->params.restart != 0 || is_unknown(job)};
     identity id = {.text = NULL};
     KIN_HOLD(hold, ctx);
-    KIN_FAIL_IF(job->params.restart != 0 && !kin_pairs_file_resumes(path), ctx, KITH_E_ARGUMENT,
-                kin_at("restart"),
-                "is set, and text begins anew in any case: .npy and .kith go on (leave it out)");
+    KIN_REFUSE_IF(job->params.restart != 0 && !kin_pairs_file_resumes(path), ctx, "restart",
+                  "is set, and text begins anew in any case: .npy and .kith go on (leave it out)");
     if (kin_pairs_file_resumes(path)) {
         KIN_TRY(kin_fingerprint_make(ctx, &job->points, &id.points));
         id.others = id.points;

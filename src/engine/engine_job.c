@@ -91,34 +91,31 @@ bool kin_pipeline_yields(kith_ctx *ctx, const kin_request *request, kith_status 
 
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
 {
-    KIN_FAIL_IF(request->distance.period != NULL && request->pipeline != NULL, ctx, KITH_E_ARGUMENT,
-                kin_at("period"), "is set, and the pipeline %s has none (leave one out)",
-                request->pipeline->name);
+    KIN_REFUSE_IF(request->distance.period != NULL && request->pipeline != NULL, ctx, "period",
+                  "is set, and the pipeline %s has none (leave one out)", request->pipeline->name);
     if (request->method != KITH_METHOD_TREE && !makes_tree(request)) {
         return KITH_OK;
     }
-    KIN_FAIL_IF(!kin_tree_allows(request->distance.metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                "is %s, which has no tree (euclidean, sqeuclidean, manhattan, chebyshev and "
-                "haversine have; or compare all pairs)",
-                request->distance.metric == KITH_CUSTOM
-                    ? "a function"
-                    : kith_metric_name(request->distance.metric));
-    KIN_FAIL_IF(kin_place_has(request->distance.metric) && request->pipeline != NULL, ctx,
-                KITH_E_ARGUMENT, kin_at("metric"),
-                "is haversine, of which the pipeline %s has no tree (leave one out)",
-                request->pipeline->name);
-    KIN_PASS_IF(request->method != KITH_METHOD_TREE || request->pipeline == NULL, ctx,
-                KITH_E_ARGUMENT, kin_at("method"),
-                "is tree, and the pipeline %s is another way (leave one out)",
-                request->pipeline->name);
+    KIN_REFUSE_IF(!kin_tree_allows(request->distance.metric), ctx, "metric",
+                  "is %s, which has no tree (euclidean, sqeuclidean, manhattan, chebyshev and "
+                  "haversine have; or compare all pairs)",
+                  request->distance.metric == KITH_CUSTOM
+                      ? "a function"
+                      : kith_metric_name(request->distance.metric));
+    KIN_REFUSE_IF(kin_place_has(request->distance.metric) && request->pipeline != NULL, ctx,
+                  "metric", "is haversine, of which the pipeline %s has no tree (leave one out)",
+                  request->pipeline->name);
+    KIN_ALLOW_IF(request->method != KITH_METHOD_TREE || request->pipeline == NULL, ctx, "method",
+                 "is tree, and the pipeline %s is another way (leave one out)",
+                 request->pipeline->name);
 }
 
 kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
 {
     const int32_t most = kin_tree_most_height(rows);
-    KIN_PASS_IF(height >= 0 && height <= most, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-                "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
-                (int)height, (int)most, (long long)rows);
+    KIN_ALLOW_IF(height >= 0 && height <= most, ctx, "tree_height",
+                 "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
+                 (int)height, (int)most, (long long)rows);
 }
 
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)

@@ -189,8 +189,8 @@ static kith_status judge(kith_ctx *ctx, const kin_journal *journal, const char *
     char ours[KIN_JOURNAL_EXCERPT];
     const kin_journal_kind kind =
         kin_journal_judge(journal, (const char *)map->data, map->bytes, theirs, ours);
-    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, ctx, KITH_E_FORMAT, kin_at_file(journal->path),
-                "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
+    KIN_DAMAGED_IF(kind == KIN_JOURNAL_FOREIGN, ctx, journal->path,
+                   "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
     KIN_FAIL_IF(kind == KIN_JOURNAL_OTHER && has_data, ctx, KITH_E_ARGUMENT,
                 kin_at_file(journal->path),
                 "is of another job, it says '%s', this one '%s' (%s it and %s)", theirs, ours,
@@ -211,10 +211,10 @@ kith_status kin_journal_begin(kith_ctx *ctx, kin_journal *journal, kin_writer *p
         KIN_THEN(status, kin_map_open_own(ctx, journal->path, map));
         KIN_THEN(status, judge(ctx, journal, partial->temporary, map, has_data, &resume));
     } else if (!restart && has_data) {
-        status = kin_fail_at(ctx, KITH_E_IO, kin_at_file(partial->temporary),
-                             "is there, its journal %s is not (to begin anew add --restart, or "
-                             "remove it)",
-                             journal->path);
+        status = kin_fail_at(
+            ctx, KITH_E_IO, kin_at_file(partial->temporary),
+            "is there, its journal %s is not (to begin anew add --restart, or remove it)",
+            journal->path);
     }
     if (status == KITH_OK && !resume) {
         status = kin_journal_create(ctx, journal);

@@ -46,9 +46,9 @@ static kith_status find_kind(kith_ctx *ctx, const char *path, kin_pairs_file *fi
         file->separator = '\t';
     } else {
         file->runs = ends(path, ".kith");
-        KIN_FAIL_IF(!file->runs && !ends(path, ".npy"), ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                    "pairs are written as .npy, .kith, .csv or .tsv (give one of these "
-                    "extensions)");
+        KIN_FAIL_IF(
+            !file->runs && !ends(path, ".npy"), ctx, KITH_E_ARGUMENT, kin_at_file(path),
+            "pairs are written as .npy, .kith, .csv or .tsv (give one of these extensions)");
     }
     return KITH_OK;
 }
@@ -436,9 +436,8 @@ static kith_status open_stored(kith_ctx *ctx, stored *s)
     const kin_container_header *header = kin_container_get_header(c);
     const void *data = NULL;
     uint64_t bytes = 0;
-    KIN_FAIL_IF(header->kind != KITH_KIND_PAIRS, ctx, KITH_E_FORMAT,
-                kin_at_file(kin_container_path(c)),
-                "does not hold pairs (give what kith pairs has written)");
+    KIN_DAMAGED_IF(header->kind != KITH_KIND_PAIRS, ctx, kin_container_path(c),
+                   "does not hold pairs (give what kith pairs has written)");
     s->rows = header->rows;
     s->others = header->corpus_rows;
     KIN_TRY(kin_container_table(ctx, c, KIN_TAG_OFFSETS, (uint64_t)s->rows + 1, sizeof *s->offsets,

@@ -48,11 +48,11 @@ kith_status kin_part_read(kith_ctx *ctx, const kin_container *container, kin_par
     const void *data = NULL;
     KIN_TRY(kin_container_table(ctx, container, KIN_TAG_PART, 1, sizeof *part, &data));
     memcpy(part, data, sizeof *part);
-    KIN_FAIL_IF(part->first < 0 || part->number < 0 || part->count > KITH_PARTS_MAX ||
-                    part->number >= part->count,
-                ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(container)),
-                "is part %d of %d (it is damaged: make it again)", (int)part->number + 1,
-                (int)part->count);
+    KIN_DAMAGED_IF(part->first < 0 || part->number < 0 || part->count > KITH_PARTS_MAX ||
+                       part->number >= part->count,
+                   ctx, kin_container_path(container),
+                   "is part %d of %d (it is damaged: make it again)", (int)part->number + 1,
+                   (int)part->count);
     return KITH_OK;
 }
 
@@ -164,19 +164,19 @@ static kith_status check_part(const set *s, opened *part)
 {
     const kin_container_header *header = kin_container_get_header(part->container);
     const uint64_t bytes = (uint64_t)(part->entry->rows * s->row_bytes);
-    KIN_FAIL_IF(kin_container_checksum(part->container) != part->entry->checksum, s->ctx,
-                KITH_E_FORMAT, kin_at_file(part->path),
-                "is not the file that %s was written with (bring that one back, or run "
-                "the job again that writes them)",
-                s->path);
+    KIN_DAMAGED_IF(kin_container_checksum(part->container) != part->entry->checksum, s->ctx,
+                   part->path,
+                   "is not the file that %s was written with (bring that one back, or run the job "
+                   "again that writes them)",
+                   s->path);
     bool right = header->rows == part->entry->rows && header->k == s->header->k;
     for (int i = 0; i < TABLES; i++) {
         KIN_TRY(kin_container_find(s->ctx, part->container, TAGS[i], &part->places[i]));
         right = right && part->places[i].bytes == bytes &&
                 part->places[i].offset % KIN_PART_ALIGNMENT == 0;
     }
-    KIN_PASS_IF(right, s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
-                "is no part of %s (it is damaged: make it again)", s->path);
+    KIN_SOUND_IF(right, s->ctx, part->path, "is no part of %s (it is damaged: make it again)",
+                 s->path);
 }
 
 static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *arg)
@@ -217,11 +217,11 @@ static kith_status map_part(void *arg, const set *s, const opened *part)
     for (int i = 0; i < TABLES; i++) {
         const kin_section_place *place = &part->places[i];
         KIN_TRY(kin_map_place(s->ctx, part->path, place->offset, place->bytes, &tables[i], at));
-        KIN_FAIL_IF(kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum, s->ctx,
-                    KITH_E_FORMAT, kin_at_file(part->path),
-                    "the checksum of its section '%s' is wrong (it is damaged: bring a "
-                    "copy of it back, or make the graph again)",
-                    TAGS[i]);
+        KIN_DAMAGED_IF(kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum,
+                       s->ctx, part->path,
+                       "the checksum of its section '%s' is wrong (it is damaged: bring a copy of "
+                       "it back, or make the graph again)",
+                       TAGS[i]);
     }
     return KITH_OK;
 }

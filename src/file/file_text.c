@@ -27,12 +27,11 @@ static kith_status fail_field(const kin_text *text, const kin_text_line *line, i
         shown[used++] = *at >= ' ' && *at <= '~' ? *at : '?';
     }
     shown[used] = '\0';
-    KIN_FAIL_IF(kin_text_is_missing(field), text->source->ctx, KITH_E_FORMAT,
-                kin_at_file(text->source->path),
-                "row %" PRId64 ", column %" PRId64 " (line %" PRId64
-                ") is missing: '%s' (give a number there, or leave the row out, or the "
-                "column with --columns)",
-                row, col, line->number, shown);
+    KIN_DAMAGED_IF(kin_text_is_missing(field), text->source->ctx, text->source->path,
+                   "row %" PRId64 ", column %" PRId64 " (line %" PRId64
+                   ") is missing: '%s' (give a number there, or leave the row out, or the column "
+                   "with --columns)",
+                   row, col, line->number, shown);
     return kin_fail_at(
         text->source->ctx, KITH_E_FORMAT, kin_at_file(text->source->path),
         "row %" PRId64 ", column %" PRId64 " (line %" PRId64
@@ -68,11 +67,10 @@ static kith_status parse_line(const kin_text *text, const kin_text_line *line, i
             values[place] = value;
         }
     }
-    KIN_FAIL_IF(col != text->file_cols, text->source->ctx, KITH_E_FORMAT,
-                kin_at_file(text->source->path),
-                "row %" PRId64 " (line %" PRId64 ") has %" PRId64 " values, row 0 has %" PRId64
-                " (all rows must be of one length)",
-                row, line->number, col, text->file_cols);
+    KIN_DAMAGED_IF(col != text->file_cols, text->source->ctx, text->source->path,
+                   "row %" PRId64 " (line %" PRId64 ") has %" PRId64 " values, row 0 has %" PRId64
+                   " (all rows must be of one length)",
+                   row, line->number, col, text->file_cols);
     return KITH_OK;
 }
 

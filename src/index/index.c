@@ -43,9 +43,9 @@ static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const kith
     kin_storing storing =
         kin_store_begin(KITH_KIND_GRAPH_INDEX, kept->prepared.distance.metric, points);
     storing.header.k = kept->graph.k;
-    KIN_FAIL_IF(storing.header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
-                "the metric of the index is a function, which no file holds (save its "
-                "points and graph)");
+    KIN_FAIL_IF(
+        storing.header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+        "the metric of the index is a function, which no file holds (save its points and graph)");
     kin_store_add(&storing, TAG_FACTS, &f, 1, sizeof f);
     kin_store_add(&storing, KIN_TAG_IDS, kept->graph.ids, storing.header.rows,
                   (uint64_t)kept->graph.k * sizeof *kept->graph.ids);
@@ -282,20 +282,19 @@ static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
     const int method = (int)known->method;
     const bool graph = method == KITH_METHOD_GRAPH;
     KIN_TRY(graph ? KITH_OK : kin_check_method(ctx, method));
-    KIN_FAIL_IF(
-        known->tree_height != 0 && method != KITH_METHOD_TREE, ctx, KITH_E_ARGUMENT,
-        kin_at("tree_height"),
+    KIN_REFUSE_IF(
+        known->tree_height != 0 && method != KITH_METHOD_TREE, ctx, "tree_height",
         "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
         (int)known->tree_height);
-    KIN_FAIL_IF(!graph && known->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
-    KIN_FAIL_IF(!graph && known->metric == KITH_CUSTOM, ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                "is custom, for which there is no index but a graph (use that method, "
-                "or search the points themselves)");
-    KIN_PASS_IF(known->k >= 0 && known->recall >= 0.0 && known->recall <= 1.0, ctx, KITH_E_ARGUMENT,
-                kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
-                known->k < 0 ? (double)known->k : known->recall,
-                known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
+    KIN_REFUSE_IF(!graph && known->graph != NULL, ctx, "graph",
+                  "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
+    KIN_REFUSE_IF(!graph && known->metric == KITH_CUSTOM, ctx, "metric",
+                  "is custom, for which there is no index but a graph (use that method, or search "
+                  "the points themselves)");
+    KIN_ALLOW_IF(known->k >= 0 && known->recall >= 0.0 && known->recall <= 1.0, ctx,
+                 known->k < 0 ? "k" : "recall", "is %g, must be %s",
+                 known->k < 0 ? (double)known->k : known->recall,
+                 known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
 }
 
 static void take_graph(const kith_index_params *params, kith_index *index)

@@ -109,13 +109,13 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const k
 {
     KIN_TRY(kin_check_matrix(ctx, given, "points", added));
     KIN_TRY(kin_check_cols(ctx, points, "the index", added, "points"));
-    KIN_FAIL_IF(added->dtype != points->dtype, ctx, KITH_E_ARGUMENT, kin_at("points"),
-                "are %s and the index' are %s (convert them)", kith_dtype_name(added->dtype),
-                kith_dtype_name(points->dtype));
-    KIN_PASS_IF(added->rows <= MOST_ROWS - points->rows, ctx, KITH_E_ARGUMENT, kin_at(NULL),
-                "%lld rows and %lld more are above the %lld that an index may have (add "
-                "fewer, or keep two)",
-                (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
+    KIN_REFUSE_IF(added->dtype != points->dtype, ctx, "points",
+                  "are %s and the index' are %s (convert them)", kith_dtype_name(added->dtype),
+                  kith_dtype_name(points->dtype));
+    KIN_ALLOW_IF(added->rows <= MOST_ROWS - points->rows, ctx, NULL,
+                 "%lld rows and %lld more are above the %lld that an index may have (add fewer, or "
+                 "keep two)",
+                 (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
 }
 
 /* Values are looked at where they are prepared, before anything is made of them. */
@@ -146,9 +146,9 @@ static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)
         c->removed_count += c->gone[ids[i]] == 0;
         c->gone[ids[i]] = 1;
     }
-    KIN_PASS_IF(c->removed_count < rows, c->ctx, KITH_E_ARGUMENT, kin_at("ids"),
-                "name all %lld rows, and an index has at least one (leave some out)",
-                (long long)rows);
+    KIN_ALLOW_IF(c->removed_count < rows, c->ctx, "ids",
+                 "name all %lld rows, and an index has at least one (leave some out)",
+                 (long long)rows);
 }
 
 /* What is left: in the copy on the host, where there is one, else a run after the other. */
@@ -176,9 +176,9 @@ static kith_status take_out_there(change *c)
 static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
 {
     const kith_matrix *points = before(c);
-    KIN_FAIL_IF(count < 0 || (count > 0 && ids == NULL), c->ctx, KITH_E_ARGUMENT, kin_at("count"),
-                "is %lld with ids %s (give an array of that length)", (long long)count,
-                ids == NULL ? "NULL" : "set");
+    KIN_REFUSE_IF(count < 0 || (count > 0 && ids == NULL), c->ctx, "count",
+                  "is %lld with ids %s (give an array of that length)", (long long)count,
+                  ids == NULL ? "NULL" : "set");
     KIN_TRY(kin_alloc_zero(c->ctx, &c->gone, (uint64_t)points->rows, sizeof *c->gone, "ids"));
     KIN_TRY(mark_rows(c, ids, count));
     KIN_TRY(kin_alloc(c->ctx, &c->removed, (uint64_t)c->removed_count, sizeof *c->removed, "ids"));

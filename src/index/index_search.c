@@ -111,12 +111,12 @@ static void enter_gpu(const kith_index *index)
 static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
 {
     KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
-    KIN_PASS_IF(method == KITH_METHOD_AUTO || method == index->method, ctx, KITH_E_UNSUPPORTED,
-                kin_at("method"),
-                "is %s, and the index is one by %s (use auto or %s; or search its "
-                "points themselves)",
-                kin_index_method_name(method), kin_index_method_name(index->method),
-                kin_index_method_name(index->method));
+    KIN_PASS_IF(
+        method == KITH_METHOD_AUTO || method == index->method, ctx, KITH_E_UNSUPPORTED,
+        kin_at("method"),
+        "is %s, and the index is one by %s (use auto or %s; or search its points themselves)",
+        kin_index_method_name(method), kin_index_method_name(index->method),
+        kin_index_method_name(index->method));
 }
 
 /* Parameters for the points themselves. */
@@ -212,8 +212,7 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
 {
     const char *why = missing(index, request);
     KIN_PASS_IF(why == NULL, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-                "is %lld, and of trees %s (ask for fewer, or make the index "
-                "for the device cpu)",
+                "is %lld, and of trees %s (ask for fewer, or make the index for the device cpu)",
                 (long long)request->k, why);
 }
 
@@ -221,9 +220,9 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
 static kith_status check_request(kith_ctx *ctx, const kith_index *index, kin_request *request)
 {
     KIN_TRY(check_method(ctx, index, request->method));
-    KIN_FAIL_IF(request->tree_height != 0, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-                "is %d, and an index has its tree already, or none (leave it out)",
-                (int)request->tree_height);
+    KIN_REFUSE_IF(request->tree_height != 0, ctx, "tree_height",
+                  "is %d, and an index has its tree already, or none (leave it out)",
+                  (int)request->tree_height);
     request->method = index->method;
     return index->method == KITH_METHOD_TREE
                ? kin_method_check(ctx, request)
@@ -320,12 +319,10 @@ static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
 {
     const kin_distance *own = &index->kept->prepared.distance;
     KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
-    KIN_FAIL_IF(walk->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                "is set, and an index has its own (leave it out)");
-    KIN_PASS_IF(params->custom == NULL || params->custom == own->custom, ctx, KITH_E_ARGUMENT,
-                kin_at("custom"),
-                "is not the function that the index was made for (give NULL or the "
-                "same)");
+    KIN_REFUSE_IF(walk->graph != NULL, ctx, "graph",
+                  "is set, and an index has its own (leave it out)");
+    KIN_ALLOW_IF(params->custom == NULL || params->custom == own->custom, ctx, "custom",
+                 "is not the function that the index was made for (give NULL or the same)");
 }
 
 /* out NULL: an answer that is no table. */
@@ -454,8 +451,7 @@ static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
 static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
 {
     KIN_PASS_IF(index->gpu != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("index"),
-                "is the processor's (make it of points on the GPU, or for the device "
-                "cuda)");
+                "is the processor's (make it of points on the GPU, or for the device cuda)");
 }
 
 /* enqueue: KIN_FUSED_ENQUEUE, or 0. */
@@ -595,8 +591,7 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
     kith_ranges *ranges = NULL;
     KIN_TRY(kin_check_out(ctx, out));
     KIN_FAIL_IF(index->method == KITH_METHOD_GRAPH, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
-                "an index by graph has no radius (use kith_radius, or an index by exact or "
-                "tree)");
+                "an index by graph has no radius (use kith_radius, or an index by exact or tree)");
     KIN_TRY(stream != NULL ? refuse_cpu(ctx, index) : KITH_OK);
     KIN_TRY(kin_api_check_radius(ctx, NULL, queries, params, prepared->distance.metric, &call));
     KIN_TRY(check_method(ctx, index, call.job.method));

@@ -202,8 +202,8 @@ kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const 
                 "is %.17g, beyond 2^500 in magnitude, where squares overflow (scale the data down)",
                 x);
     KIN_FAIL_IF(x < 0, ctx, KITH_E_DATA, place,
-                "is %.17g, but %s needs values that are not negative (choose another "
-                "metric, or shift the data)",
+                "is %.17g, but %s needs values that are not negative (choose another metric, or "
+                "shift the data)",
                 x, kith_metric_name(metric));
     return kin_fail_at(ctx, KITH_E_DATA, place,
                        "is %.17g, but %s needs 0 or at least 2^-500 (set it to 0)", x,

@@ -277,9 +277,8 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
         kin_journal_judge(&folder->journal, (const char *)map.data, map.bytes, theirs, ours);
     kin_map_close(&map);
     *same = kind == KIN_JOURNAL_SAME;
-    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, folder->ctx, KITH_E_FORMAT,
-                kin_at_file(folder->journal.path), "is no journal of kith, or damaged (%s)",
-                remedy);
+    KIN_DAMAGED_IF(kind == KIN_JOURNAL_FOREIGN, folder->ctx, folder->journal.path,
+                   "is no journal of kith, or damaged (%s)", remedy);
     KIN_PASS_IF(*same, folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
                 "the folder is of another job, it says '%s', this one '%s' (%s)", theirs, ours,
                 remedy);
@@ -304,8 +303,8 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
     }
     if (folder->entered) {
         KIN_PASS_IF(same, folder->ctx, KITH_E_IO, kin_at_file(folder->path),
-                    "has no job, but worker 0 has begun one (give a folder on a file "
-                    "system that all machines share)");
+                    "has no job, but worker 0 has begun one (give a folder on a file system that "
+                    "all machines share)");
     }
     if (same) {
         return scan(folder);
@@ -396,8 +395,8 @@ kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *
     folder->losses[shard] += 1;
     KIN_PASS_IF(folder->losses[shard] < MOST_LOSSES, folder->ctx, KITH_E_IO,
                 kin_at_file_in(folder->path, text),
-                "was damaged again after it had been written anew (check the disk "
-                "and the memory of this machine, or give a folder on another disk)");
+                "was damaged again after it had been written anew (check the disk and the memory "
+                "of this machine, or give a folder on another disk)");
 }
 
 void kin_shard_settle(kin_shard_folder *folder, int32_t shard)

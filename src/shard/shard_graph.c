@@ -330,8 +330,8 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
     sharded s = {.result = {.path = path}, .folder = {.file = -1, .journal = {.file = -1}}};
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_shard_report"));
-    KIN_FAIL_IF(folder == NULL || path == NULL, ctx, KITH_E_ARGUMENT,
-                kin_at(folder == NULL ? "folder" : "path"), "is NULL (give a path)");
+    KIN_REFUSE_IF(folder == NULL || path == NULL, ctx, folder == NULL ? "folder" : "path",
+                  "is NULL (give a path)");
     kith_status status = kin_shard_check(ctx, points, params, &s.job);
     KIN_TRY(kin_shard_agree(ctx, s.job.params.team, status));
     status = graph_shards(&s, folder);

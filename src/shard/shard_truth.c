@@ -396,11 +396,10 @@ static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, ki
         *t->params.ranges = NULL;
     }
     KIN_TRY(kin_check_method(ctx, (int)t->params.method));
-    KIN_FAIL_IF(t->params.part_rows < 0, ctx, KITH_E_ARGUMENT, kin_at("part_rows"),
-                "is %lld, must be at least 0", (long long)t->params.part_rows);
-    KIN_PASS_IF(t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY, ctx,
-                KITH_E_ARGUMENT, kin_at("task"),
-                "is %d, which is none (use one of kith_truth_task)", (int)t->params.task);
+    KIN_REFUSE_IF(t->params.part_rows < 0, ctx, "part_rows", "is %lld, must be at least 0",
+                  (long long)t->params.part_rows);
+    KIN_ALLOW_IF(t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY, ctx,
+                 "task", "is %d, which is none (use one of kith_truth_task)", (int)t->params.task);
 }
 
 static kith_status run(kin_truth *t, const kith_matrix *corpus, int32_t count,

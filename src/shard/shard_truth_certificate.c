@@ -330,11 +330,10 @@ static kith_status parse(kith_ctx *ctx, const char *path, const kin_map *map, ki
         c->corpus = c->block;
         rest(&l, c);
     }
-    KIN_PASS_IF(l.right && l.at == l.end && c->output.name != NULL, ctx, KITH_E_FORMAT,
-                kin_at_file(path),
-                "is no certificate of kith truth, or was changed (byte %lld is "
-                "not as it is written; make the truth again)",
-                (long long)(l.at - (const char *)map->data));
+    KIN_SOUND_IF(l.right && l.at == l.end && c->output.name != NULL, ctx, path,
+                 "is no certificate of kith truth, or was changed (byte %lld is not as it is "
+                 "written; make the truth again)",
+                 (long long)(l.at - (const char *)map->data));
 }
 
 kith_status kin_certificate_open(kith_ctx *ctx, const char *path, kin_certificate *c)
