@@ -96,7 +96,7 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
 
 kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
                                 const kith_search_params *given, const kith_neighbors *out,
-                                kin_graph_job *job);
+                                kin_knn_job *job);
 kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                               const kith_search_params *given, const kith_neighbors *out,
                               kin_knn_job *job);
@@ -138,7 +138,7 @@ typedef struct kin_graph_choice {
     kith_search_params params; /* as kin_take_params has them */
     kin_choice choice;
     kin_descent_job descent; /* where it descends or may */
-    kin_graph_job exact;     /* where it does not or may not; not of shapes alone */
+    kin_knn_job exact;       /* where it does not or may not; not of shapes alone */
 } kin_graph_choice;
 
 /* The way that params name, or leave open. *known: as kin_take_params has them. */

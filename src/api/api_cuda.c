@@ -193,7 +193,7 @@ static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filte
 {
     kin_api_limit limit;
     kin_filter_job job = f->job;
-    kin_knn_job asked = {.queries = job.queries, .request = job.request};
+    kin_knn_job asked = kin_filter_without(&job);
     uint32_t *excluded = NULL;
     KIN_TRY(check_place(ctx, gpu, job.filter.groups, "groups"));
     KIN_TRY(check_place(ctx, gpu, job.filter.query_groups, "query_groups"));
@@ -256,17 +256,11 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
 static kith_status pick_there(kith_ctx *ctx, const void *arg, const kin_filter_job *job,
                               const kin_filter_place *where, bool *done)
 {
-    const kin_graph_job graph = {.points = job->corpus, .request = job->request};
-    const kin_knn_job knn = {
-        .corpus = job->corpus, .queries = job->queries, .request = job->request};
+    const kin_knn_job plain = kin_filter_without(job);
     (void)arg;
     *done = kin_filter_allows_all(&job->filter, job->corpus.rows);
-    if (*done) {
-        return job->graph
-                   ? kin_method_graph_on_gpu(ctx, where->gpu, &graph, where->place, where->out)
-                   : kin_method_knn_on_gpu(ctx, where->gpu, &knn, where->place, where->out);
-    }
-    return kin_engine_filter_on_gpu(ctx, job, where, done);
+    return *done ? kin_method_knn_on_gpu(ctx, where->gpu, &plain, where->place, where->out)
+                 : kin_engine_filter_on_gpu(ctx, job, where, done);
 }
 
 /* queries NULL: a graph; params: as kin_take_params has them. */
@@ -293,18 +287,21 @@ static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *j
     return KITH_OK;
 }
 
+static kith_status solve_knn(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
+                             const kith_neighbors *out)
+{
+    kin_api_limit limit;
+    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, false, &limit));
+    const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, limit.place, &limit.cut.out);
+    return kin_api_limit_end(ctx, gpu, &limit, status);
+}
+
 static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *job,
                          const kith_neighbors *out)
 {
-    kin_api_limit limit;
     kin_choose_on(ctx, gpu, &job->descent, &job->choice);
-    if (job->choice.descends) {
-        return descend(ctx, gpu, &job->descent, out, job->params.descent_report);
-    }
-    KIN_TRY(kin_api_limit_begin(ctx, &job->exact.request, out, false, &limit));
-    const kith_status status =
-        kin_method_graph_on_gpu(ctx, gpu, &job->exact, limit.place, &limit.cut.out);
-    return kin_api_limit_end(ctx, gpu, &limit, status);
+    return job->choice.descends ? descend(ctx, gpu, &job->descent, out, job->params.descent_report)
+                                : solve_knn(ctx, gpu, &job->exact, out);
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
@@ -347,15 +344,6 @@ kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job
     KIN_TRY(kin_gpu_upload(ctx, gpu, *copy, job->request.exclude, rows * sizeof **copy));
     job->request.exclude = *copy;
     return KITH_OK;
-}
-
-static kith_status solve_knn(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
-                             const kith_neighbors *out)
-{
-    kin_api_limit limit;
-    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, false, &limit));
-    const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, limit.place, &limit.cut.out);
-    return kin_api_limit_end(ctx, gpu, &limit, status);
 }
 
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

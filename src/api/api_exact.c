@@ -11,18 +11,19 @@ static const char *const OF_EXCLUDE = "the corpus has no more rows beside the ex
 
 kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
                                 const kith_search_params *given, const kith_neighbors *out,
-                                kin_graph_job *job)
+                                kin_knn_job *job)
 {
     kith_search_params params;
     kin_distance distance;
+    *job = (kin_knn_job){.graph = true};
     KIN_TRY(kin_check_search_params(ctx, given, &params));
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
-    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->points.cols, &distance));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->corpus));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &distance));
     KIN_TRY(kin_check_period(ctx, params.period, &distance));
     const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
-    KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
-                             self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
-    KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->points.rows));
+    KIN_TRY(kin_check_output(ctx, params.k, job->corpus.rows - (self ? 0 : 1),
+                             self ? OF_SEARCH : OF_GRAPH, out, job->corpus.rows));
+    KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->corpus.rows));
     KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     job->request = kin_engine_request(&params, &distance);
     return KITH_OK;
@@ -118,8 +119,7 @@ kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     const bool is_graph = queries == NULL;
     const char *name = is_graph ? "points" : "corpus";
     kith_search_params params = *given;
-    kin_graph_job graph;
-    kin_knn_job knn;
+    kin_knn_job plain;
     kith_neighbors lists;
     *job = (kin_filter_job){.there = job->there};
     KIN_TRY(kin_check_matrix(ctx, corpus, name, &job->corpus));
@@ -129,9 +129,9 @@ kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     KIN_TRY(kin_api_check_lists(ctx, job, params.k, out, &lists));
     params.filter = NULL;
     const kith_neighbors *checked = out != NULL ? &lists : NULL;
-    KIN_TRY(is_graph ? kin_api_check_graph(ctx, corpus, &params, checked, &graph)
-                     : kin_api_check_knn(ctx, corpus, queries, &params, checked, &knn));
-    job->request = is_graph ? graph.request : knn.request;
+    KIN_TRY(is_graph ? kin_api_check_graph(ctx, corpus, &params, checked, &plain)
+                     : kin_api_check_knn(ctx, corpus, queries, &params, checked, &plain));
+    job->request = plain.request;
     return KITH_OK;
 }
 
@@ -146,28 +146,22 @@ kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     return kin_engine_filter(ctx, &job, out);
 }
 
-static kith_status filtered_graph(kith_ctx *ctx, const kith_matrix *points,
-                                  const kith_search_params *params, const kith_neighbors *out)
-{
-    kin_filter_job job = {0};
-    KIN_TRY(kin_api_check_filtered(ctx, points, NULL, params, out, &job));
-    return kin_engine_filter(ctx, &job, out);
-}
-
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, const kith_report *report)
 {
     kin_graph_choice job;
+    kin_filter_job under = {0};
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
     if (filtered.filter != NULL) {
-        return filtered_graph(ctx, points, &filtered, out);
+        KIN_TRY(kin_api_check_filtered(ctx, points, NULL, &filtered, out, &under));
+        return kin_engine_filter(ctx, &under, out);
     }
     KIN_TRY(kin_api_check_choice(ctx, points, given, 0, out, &job));
     KIN_TRY(kin_choose(ctx, &job.descent, &job.choice));
     return job.choice.descends ? kin_api_descend(ctx, &job.descent, out, job.params.descent_report)
-                               : kin_engine_graph(ctx, &job.exact, out);
+                               : kin_engine_knn(ctx, &job.exact, out);
 }
 
 kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
@@ -201,6 +195,7 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
                               kin_knn_job *job)
 {
     kith_search_params params;
+    *job = (kin_knn_job){.graph = false};
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &job->corpus));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &job->request.distance));

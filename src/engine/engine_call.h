@@ -83,4 +83,17 @@ kin_device_seconds kin_device_seconds_of_tree(const kith_ctx *ctx, double points
  */
 bool kin_device_yields(kith_ctx *ctx, kith_status status);
 
+/* `work` on the GPU that was entered, if one was: its status is the job's, unless it yields, which
+ * what `stays` never does. Else the processor's work comes behind this. */
+#define KIN_TRY_GPU(ctx, gpu, stays, work)                           \
+    do {                                                             \
+        if ((gpu) != NULL) {                                         \
+            const kith_status gpu_status_ = (work);                  \
+            kin_device_leave((ctx), (gpu));                          \
+            if ((stays) || !kin_device_yields((ctx), gpu_status_)) { \
+                return gpu_status_;                                  \
+            }                                                        \
+        }                                                            \
+    } while (0)
+
 #endif

@@ -40,7 +40,7 @@ static const char *missing(const kith_ctx *ctx, const kin_request *request)
     return kin_gpu_reason() != NULL ? kin_gpu_reason() : "it is not what this call computes on";
 }
 
-static bool needs_gpu(const kin_request *request)
+bool kin_pipeline_needs_gpu(const kin_request *request)
 {
     return request->pipeline != NULL && request->pipeline->run == NULL;
 }
@@ -57,7 +57,7 @@ static bool makes_tree(const kin_request *request)
 
 kith_status kin_pipeline_check_cpu(kith_ctx *ctx, const kin_request *request)
 {
-    if (!needs_gpu(request)) {
+    if (!kin_pipeline_needs_gpu(request)) {
         return KITH_OK;
     }
     return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
@@ -70,7 +70,7 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
                                kin_gpu **gpu)
 {
     static const double WORTH_A_GPU = 1e300;
-    const bool needed = needs_gpu(request);
+    const bool needed = kin_pipeline_needs_gpu(request);
     *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
     if (is_processors(request)) {
@@ -80,11 +80,6 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
     }
     KIN_TRY(kin_device_enter(ctx, &request->distance, needed ? WORTH_A_GPU : pairs, gpu));
     return *gpu != NULL ? KITH_OK : kin_pipeline_check_cpu(ctx, request);
-}
-
-bool kin_pipeline_yields(kith_ctx *ctx, const kin_request *request, kith_status status)
-{
-    return !needs_gpu(request) && kin_device_yields(ctx, status);
 }
 
 /* ---- All pairs, or the tree ----------------------------------------------------------------- */
@@ -204,24 +199,14 @@ bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *co
            kin_tree_gpu_worth_trying(corpus, queries, request);
 }
 
-kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
-                                    uint32_t place, const kith_neighbors *out)
-{
-    const kin_fused_query query = {
-        .name = "points", .request = &job->request, .place = place, .out = out};
-    bool declined = true;
-    if (kin_method_takes_tree_gpu(&job->request, &job->points, NULL)) {
-        KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->points, &query, &declined));
-    }
-    return declined ? kin_fused_search(ctx, gpu, &job->points, &query) : KITH_OK;
-}
-
 kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
                                   uint32_t place, const kith_neighbors *out)
 {
-    const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
+    const kith_matrix *queries = kin_knn_queries(job);
+    const kin_fused_query query = {queries, job->graph ? "points" : "queries", &job->request, place,
+                                   out};
     bool declined = true;
-    if (kin_method_takes_tree_gpu(&job->request, &job->corpus, &job->queries)) {
+    if (kin_method_takes_tree_gpu(&job->request, &job->corpus, queries)) {
         KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->corpus, &query, &declined));
     }
     return declined ? kin_fused_search(ctx, gpu, &job->corpus, &query) : KITH_OK;

@@ -720,17 +720,11 @@ static kith_status make_and_answer(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_
 kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
                              const kin_walks_search *job, kith_walk_report *report)
 {
+    kin_walks_source all = *source;
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
-    if (gpu != NULL) {
-        kin_walks_source all = *source;
-        all.shared =
-            job->filter == NULL && kin_fused_team_searches(gpu, job->queries.rows, job->place);
-        const kith_status status = make_and_answer(ctx, gpu, &all, job, report);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
+    all.shared = gpu != NULL && job->filter == NULL &&
+                 kin_fused_team_searches(gpu, job->queries.rows, job->place);
+    KIN_TRY_GPU(ctx, gpu, false, make_and_answer(ctx, gpu, &all, job, report));
     return make_and_answer(ctx, NULL, source, job, report);
 }

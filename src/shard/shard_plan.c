@@ -79,7 +79,7 @@ static kith_status check_filter(kin_shard_job *job, const kith_filter *given)
 
 static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 {
-    kin_graph_job graph;
+    kin_knn_job graph;
     kith_search_params given = kith_search_params_default();
     KIN_TRY(
         kin_take_params(job->ctx, KIN_GROWS(kith_search_params, flags), job->params.exact, &given));
@@ -94,7 +94,7 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
                   job->ctx, "exact",
                   "has a radius, exclude, pipeline or tree_height, and graphs from shards have "
                   "none (leave it out)");
-    job->points = graph.points;
+    job->points = graph.corpus;
     job->metric = graph.request.distance.metric;
     job->self = (job->exact.flags & KITH_INCLUDE_SELF) != 0;
     job->k = job->exact.k;
