@@ -126,16 +126,6 @@ kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_conta
 
 /* ---- Read ------------------------------------------------------------------------------------ */
 
-struct kin_container {
-    kith_ctx *ctx;
-    char *path;
-    kin_map map;
-    kin_container_header header;
-    const kin_layout_entry *table;
-    uint32_t count;
-    uint64_t checksum;
-};
-
 static kith_status check_magic(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
@@ -270,21 +260,6 @@ kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, ki
     return KITH_OK;
 }
 
-const kin_container_header *kin_container_get_header(const kin_container *container)
-{
-    return &container->header;
-}
-
-const char *kin_container_path(const kin_container *container)
-{
-    return container->path;
-}
-
-uint64_t kin_container_file_bytes(const kin_container *container)
-{
-    return container->map.bytes;
-}
-
 static const kin_layout_entry *find(const kin_container *c, const char *tag)
 {
     for (uint32_t i = 0; i < c->count; i++) {
@@ -300,30 +275,25 @@ bool kin_container_has(const kin_container *container, const char *tag)
     return find(container, tag) != NULL;
 }
 
-uint64_t kin_container_checksum(const kin_container *container)
-{
-    return container->checksum;
-}
-
 kith_status kin_container_find(kith_ctx *ctx, const kin_container *c, const char *tag,
-                               kin_section_place *place)
+                               const kin_layout_entry **place)
 {
-    const kin_layout_entry *entry = find(c, tag);
-    KIN_DAMAGED_IF(entry == NULL, ctx, c->path, "has no section '%s' (it is of another kind)", tag);
-    *place = (kin_section_place){entry->offset, entry->bytes, entry->checksum};
+    *place = find(c, tag);
+    KIN_DAMAGED_IF(*place == NULL, ctx, c->path, "has no section '%s' (it is of another kind)",
+                   tag);
     return KITH_OK;
 }
 
 kith_status kin_container_section(kith_ctx *ctx, const kin_container *c, const char *tag,
                                   const void **data, uint64_t *bytes)
 {
-    kin_section_place place;
+    const kin_layout_entry *place = NULL;
     KIN_TRY(kin_container_find(ctx, c, tag, &place));
-    const unsigned char *start = c->map.data + place.offset;
-    KIN_DAMAGED_IF(kin_checksum_of(start, place.bytes) != place.checksum, ctx, c->path,
+    const unsigned char *start = c->map.data + place->offset;
+    KIN_DAMAGED_IF(kin_checksum_of(start, place->bytes) != place->checksum, ctx, c->path,
                    "the checksum of its section '%s' is wrong (it is damaged: make it again)", tag);
     *data = start;
-    *bytes = place.bytes;
+    *bytes = place->bytes;
     return KITH_OK;
 }
 
@@ -370,7 +340,9 @@ static void give_back(void *owner, void *container)
     kin_container_close(container);
 }
 
-void kin_container_hold(kin_hold *hold, kin_container *container)
+kith_status kin_container_hold(kin_hold *hold, const char *path, bool follows, kin_container **out)
 {
-    kin_hold_take(hold, give_back, NULL, container);
+    KIN_TRY(kin_container_open(hold->ctx, path, follows, out));
+    kin_hold_take(hold, give_back, NULL, *out);
+    return KITH_OK;
 }

@@ -417,7 +417,7 @@ kith_status kin_pairs_file_close(kin_pairs_file *file, kith_status status)
 /* ---- Read again ------------------------------------------------------------------------------ */
 
 typedef struct stored {
-    const kin_container *container;
+    kin_container *container;
     const item *items;
     const int64_t *offsets;
     int64_t rows;
@@ -426,17 +426,17 @@ typedef struct stored {
 
 static kith_status fail_damaged(kith_ctx *ctx, const stored *s)
 {
-    return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(s->container)),
+    return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(s->container->path),
                        "has pairs that do not fit its rows (it is damaged: make it again)");
 }
 
 static kith_status open_stored(kith_ctx *ctx, stored *s)
 {
     const kin_container *c = s->container;
-    const kin_container_header *header = kin_container_get_header(c);
+    const kin_container_header *header = &c->header;
     const void *data = NULL;
     uint64_t bytes = 0;
-    KIN_DAMAGED_IF(header->kind != KITH_KIND_PAIRS, ctx, kin_container_path(c),
+    KIN_DAMAGED_IF(header->kind != KITH_KIND_PAIRS, ctx, c->path,
                    "does not hold pairs (give what kith pairs has written)");
     s->rows = header->rows;
     s->others = header->corpus_rows;
@@ -507,15 +507,11 @@ static kith_status tell_stored(kith_ctx *ctx, const stored *s, kith_pairs_fn tak
 kith_status kin_pairs_read(kith_ctx *ctx, const char *path, kith_pairs_fn take, void *take_arg,
                            kith_pairs_report *report)
 {
-    kin_container *container = NULL;
-    KIN_TRY(kin_container_open(ctx, path, true, &container));
-    stored s = {.container = container};
-    kith_status status = open_stored(ctx, &s);
-    if (status == KITH_OK) {
-        report->count = s.offsets[s.rows];
-        report->complete = 1;
-        status = take != NULL ? tell_stored(ctx, &s, take, take_arg, report) : KITH_OK;
-    }
-    kin_container_close(container);
-    return status;
+    stored s = {.container = NULL};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_container_hold(&hold, path, true, &s.container));
+    KIN_TRY(open_stored(ctx, &s));
+    report->count = s.offsets[s.rows];
+    report->complete = 1;
+    return take != NULL ? tell_stored(ctx, &s, take, take_arg, report) : KITH_OK;
 }

@@ -7,8 +7,8 @@
  *     range  int32 rows, int32 all, how many each row has, all ids, all distances (the same)
  *
  * and what a .kith container is to those who read points or neighbours from it. */
+#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_open.h"
 #include "host/host_threads.h"
 
@@ -193,7 +193,7 @@ static kith_status read_points(const kin_source *source, kith_points *points)
 {
     kith_ctx *ctx = source->ctx;
     KIN_TRY(kin_container_open(ctx, source->path, true, &points->container));
-    const kin_container_header *header = kin_container_get_header(points->container);
+    const kin_container_header *header = &points->container->header;
     const kin_item item = kin_item_of(header->dtype);
     KIN_DAMAGED_IF(!has_points(header), ctx, source->path,
                    "holds neighbours, not points (give the points)");
@@ -254,7 +254,7 @@ static kith_status read_lists(const kin_source *source, kith_result *result)
 {
     kith_ctx *ctx = source->ctx;
     KIN_TRY(kin_container_open(ctx, source->path, true, &result->container));
-    const kin_container_header *header = kin_container_get_header(result->container);
+    const kin_container_header *header = &result->container->header;
     KIN_DAMAGED_IF(header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT, ctx,
                    source->path, "holds %s, not k neighbours a row (give a graph or a result)",
                    header->kind == KITH_KIND_RANGES  ? "lists of different lengths"
@@ -307,18 +307,17 @@ static kith_status take_more(const kin_source *source, const kin_container *cont
 static kith_status inspect(const kin_source *source, kith_file_info *info)
 {
     kin_container *container = NULL;
-    KIN_TRY(kin_container_open(source->ctx, source->path, true, &container));
-    const kin_container_header *header = kin_container_get_header(container);
+    KIN_HOLD(hold, source->ctx);
+    KIN_TRY(kin_container_hold(&hold, source->path, true, &container));
+    const kin_container_header *header = &container->header;
     const kith_result_meta meta = meta_of(header);
     info->kind = header->kind;
     info->dtype = header->dtype;
     kin_info_take_meta(info, &meta);
     info->rows = header->rows;
     info->cols = has_points(header) ? header->cols : header->k;
-    info->file_bytes = kin_container_file_bytes(container);
-    const kith_status status = take_more(source, container, info);
-    kin_container_close(container);
-    return status;
+    info->file_bytes = container->map.bytes;
+    return take_more(source, container, info);
 }
 
 const kin_reader kin_reader_kith = {

@@ -179,7 +179,7 @@ static kith_status view_graph(kith_ctx *ctx, int64_t rows, int64_t k, kith_index
 
 static kith_status load_graph(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
-    const int64_t k = kin_container_get_header(index->container)->k;
+    const int64_t k = index->container->header.k;
     bind_views(source, index);
     KIN_TRY(view_graph(ctx, source->points.rows, k, index));
     return kin_index_keep(ctx, source, index);
@@ -208,7 +208,7 @@ static kith_status load_file(kith_ctx *ctx, const char *path, kith_index *index)
     KIN_TRY(kin_check_matrix(ctx, &points, path, &source.points));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, source.points.cols, &source.distance));
     KIN_TRY(load_period(ctx, &source.distance, index));
-    switch (kin_container_get_header(index->container)->kind) {
+    switch (index->container->header.kind) {
     case KITH_KIND_TREE_INDEX:
         index->method = KITH_METHOD_TREE;
         return load_tree(ctx, &source, index);

@@ -147,7 +147,7 @@ static kith_status check_entries(const kin_truth *t, int64_t entries)
                     entries <= INT32_MAX,
                 t->ctx, KITH_E_DATA, kin_at_file(t->params.path),
                 "%" PRId64 " rows are within the radius so far, the format has room for %d (write "
-                           ".kith, or give a smaller radius)",
+                ".kith, or give a smaller radius)",
                 entries, INT32_MAX);
 }
 
@@ -286,7 +286,7 @@ static kith_status open_kith(const kin_truth *t, stored *file)
 {
     const void *data = NULL;
     KIN_TRY(kin_container_open(t->ctx, t->params.path, false, &file->container));
-    file->rows = kin_container_get_header(file->container)->rows;
+    file->rows = file->container->header.rows;
     KIN_TRY(kin_container_table(t->ctx, file->container, KIN_TAG_OFFSETS,
                                 (uint64_t)kin_max_i64(file->rows, 0) + 1, sizeof(int64_t), &data));
     file->offsets = data;

@@ -131,7 +131,7 @@ kith_status kin_truth_store(const kin_truth *t, const char *text)
 
 static kith_status check_job(const kin_truth *t, const kin_container *c, const kin_journal *job)
 {
-    const char *path = kin_container_path(c);
+    const char *path = c->path;
     char theirs[KIN_JOURNAL_EXCERPT];
     char ours[KIN_JOURNAL_EXCERPT];
     const void *text = NULL;
@@ -165,7 +165,7 @@ static kith_status read_offsets(kin_truth *t, const kin_container *c)
     const uint64_t count = (uint64_t)t->queries.rows + 1;
     KIN_TRY(kin_container_table(t->ctx, c, KIN_TAG_OFFSETS, count, sizeof *t->offsets, &data));
     memcpy(t->offsets, data, (size_t)count * sizeof *t->offsets);
-    KIN_TRY(kin_truth_check_offsets(t, kin_container_path(c)));
+    KIN_TRY(kin_truth_check_offsets(t, c->path));
     return kin_truth_reserve(t);
 }
 
@@ -189,7 +189,7 @@ static kith_status read_state(kin_truth *t, const kin_container *c, const kin_jo
                         p->first <= t->rows &&
                         (p->matrix == t->count ? p->row == 0 : p->row < t->corpus[p->matrix].rows);
     t->report.resumed = p->first;
-    KIN_SOUND_IF(within, t->ctx, kin_container_path(c),
+    KIN_SOUND_IF(within, t->ctx, c->path,
                  "says more rows than there are (to begin anew add --restart, or remove it)");
 }
 
@@ -208,8 +208,7 @@ kith_status kin_truth_resume(kin_truth *t, const char *text)
     }
     kin_journal_hold(&hold, &job);
     KIN_TRY(kin_journal_init(t->ctx, t->params.path, text, &job));
-    KIN_TRY(kin_container_open(t->ctx, path, false, &container));
-    kin_container_hold(&hold, container);
+    KIN_TRY(kin_container_hold(&hold, path, false, &container));
     return read_state(t, container, &job);
 }
 
