@@ -59,11 +59,6 @@ const kith_matrix *kith_points_matrix(const kith_points *points)
     return (uint64_t)points->values.cols <= KIN_COLS_MAX ? &points->matrix : NULL;
 }
 
-void kith_points_free(kith_points *points)
-{
-    kin_points_close(points);
-}
-
 static kith_status check_matrix(kith_ctx *ctx, const kith_matrix *points)
 {
     KIN_FAIL_IF(points == NULL || points->data == NULL, ctx, KITH_E_ARGUMENT,
@@ -199,11 +194,6 @@ const kith_neighbors *kith_result_neighbors(const kith_result *result)
     return &result->neighbors;
 }
 
-void kith_result_free(kith_result *result)
-{
-    kin_result_close(result);
-}
-
 /* ---- Results in pieces ---------------------------------------------------------------------- */
 
 static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *given,
@@ -260,11 +250,6 @@ kith_status kith_result_stream_finish(kith_ctx *ctx, kith_result_stream *stream)
 {
     KIN_TRY(begin_stream(ctx, stream, stream));
     return kin_progress_end(ctx, kin_stream_finish(ctx, stream));
-}
-
-void kith_result_stream_free(kith_result_stream *stream)
-{
-    kin_stream_close(stream);
 }
 
 /* ---- Selections ----------------------------------------------------------------------------- */

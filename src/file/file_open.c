@@ -114,7 +114,7 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_p
         status = check_values(points, path);
     }
     if (status != KITH_OK) {
-        kin_points_close(points);
+        kith_points_free(points);
         return status;
     }
     if (points->source.file_cols == 0) {
@@ -151,7 +151,7 @@ kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out)
         .ctx = ctx, .path = path, .cols_max = KIN_ROWS_MAX, .input = &result->input};
     const kith_status status = read_lists(result, &source);
     if (status != KITH_OK) {
-        kin_result_close(result);
+        kith_result_free(result);
         return status;
     }
     *out = result;

@@ -26,7 +26,6 @@ struct kith_points {
 
 kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
                             kith_points **out);
-void kin_points_close(kith_points *points);
 /* What kith_file_inspect says. */
 kith_status kin_file_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
                              kith_file_info *info);
@@ -83,7 +82,6 @@ typedef struct kin_range_table {
 kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *input,
                             kin_range_table *table);
 kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out);
-void kin_result_close(kith_result *result);
 
 /* Copies ids of any integer type; -1 becomes KITH_ID_NONE, another negative is an error. */
 kith_status kin_result_take_ids(kith_result *result, const char *path, const kin_shape *shape);

@@ -208,7 +208,7 @@ void kin_parts_close(kin_parts *p)
         return;
     }
     for (int32_t i = 0; p->streams != NULL && i < p->count; i++) {
-        kin_stream_close(p->streams[i]);
+        kith_result_stream_free(p->streams[i]);
     }
     kin_free(p->home, p->streams);
     kin_free(p->home, p->index);

@@ -138,7 +138,7 @@ kith_status kin_points_take(kith_points *points, const char *path, const kin_sha
     return KITH_OK;
 }
 
-void kin_points_close(kith_points *points)
+void kith_points_free(kith_points *points)
 {
     if (points == NULL) {
         return;

@@ -128,7 +128,7 @@ kith_status kin_result_take_distances(kith_result *result, const char *path, con
     return KITH_OK;
 }
 
-void kin_result_close(kith_result *result)
+void kith_result_free(kith_result *result)
 {
     if (result == NULL) {
         return;

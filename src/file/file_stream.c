@@ -357,7 +357,7 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
         s->format == KITH_FORMAT_CSR ? "a sparse matrix" : "text");
     KIN_FAIL_IF(!wide && s->meta.corpus_rows > int32_rows, ctx, KITH_E_ARGUMENT, kin_at_file(path),
                 "the corpus has %" PRId64 " rows, and the ids of this format are int32 when it is "
-                                          "written in pieces (take kith or knn)",
+                "written in pieces (take kith or knn)",
                 s->meta.corpus_rows);
     const uint64_t row = (uint64_t)s->k * 4;
     s->region_count = s->format == KITH_FORMAT_IVECS || s->format == KITH_FORMAT_IBIN ? 1 : 2;
@@ -552,7 +552,7 @@ kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *s)
     return KITH_OK;
 }
 
-void kin_stream_close(kith_result_stream *s)
+void kith_result_stream_free(kith_result_stream *s)
 {
     if (s == NULL) {
         return;

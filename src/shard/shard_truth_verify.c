@@ -137,7 +137,7 @@ static void close_all(void *owner, void *files)
     (void)owner;
     opened *o = files;
     for (int32_t i = 0; o->points != NULL && i <= o->count; i++) {
-        kin_points_close(o->points[i]);
+        kith_points_free(o->points[i]);
     }
     kin_free(o->ctx, o->points);
     kin_free(o->ctx, o->matrices);
@@ -341,10 +341,10 @@ static kith_status open_ties(const kin_truth *t, const char *path, told *f)
 
 static void close_told(told *f)
 {
-    kin_points_close(f->ties);
-    kin_points_close(f->sets[0]);
-    kin_points_close(f->sets[1]);
-    kin_result_close(f->result);
+    kith_points_free(f->ties);
+    kith_points_free(f->sets[0]);
+    kith_points_free(f->sets[1]);
+    kith_result_free(f->result);
     kin_map_close(&f->map);
 }
 
