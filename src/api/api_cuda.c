@@ -450,28 +450,26 @@ kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 
 /* ---- Selection ------------------------------------------------------------------------------ */
 
-static kith_status select_in(kith_ctx *ctx, const kin_select_job *job, void *stream)
-{
-    kin_gpu *gpu = NULL;
-    int32_t index = -1;
-    KIN_TRY(kin_api_find_device(ctx, job->values, "data", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->ids, "values.ids", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->out_values, "out.values", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->out_ids, "out.ids", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->out_kth, "out.kth", &index));
-    KIN_TRY(begin(ctx, index, stream, &gpu));
-    KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, job, true)));
-    kin_api_select_report(ctx, gpu, job);
-    return KITH_OK;
-}
-
 static kith_status select_lists(kith_ctx *ctx, const kith_values *values,
                                 const kith_select_params *params, const kith_selection *out,
                                 void *stream)
 {
     kin_select_job job;
+    kin_gpu *gpu = NULL;
+    int32_t index = -1;
     KIN_TRY(kin_api_check_select(ctx, values, params, out, &job));
-    return job.rows == 0 ? KITH_OK : select_in(ctx, &job, stream);
+    if (job.rows == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_api_find_device(ctx, job.values, "data", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.ids, "values.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.out_values, "out.values", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.out_ids, "out.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.out_kth, "out.kth", &index));
+    KIN_TRY(begin(ctx, index, stream, &gpu));
+    KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, &job, true)));
+    kin_api_select_report(ctx, gpu, &job);
+    return KITH_OK;
 }
 
 kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,

@@ -235,8 +235,14 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     return KITH_OK;
 }
 
-static kith_status remove_points(removal *r, const kith_neighbors *out, kith_remove_report *report)
+static kith_status remove_points(kith_ctx *ctx, const kith_matrix *points,
+                                 const kith_neighbors *graph, const kith_remove_params *params,
+                                 const kith_neighbors *out, kith_remove_report *report)
 {
+    KIN_HOLD(hold, ctx);
+    removal removed = {.ctx = ctx, .hold = &hold};
+    removal *r = &removed;
+    KIN_TRY(check_removal(r, points, graph, params, report));
     KIN_TRY(keep(r, out));
     const bool anew = (double)r->lists.lacking_count > MOST_REPAIRED * (double)r->lists.left;
     if (anew) {
@@ -245,9 +251,9 @@ static kith_status remove_points(removal *r, const kith_neighbors *out, kith_rem
         KIN_TRY(write_lists(r, out));
         KIN_TRY(r->lists.lacking_count > 0 ? repair(r, out) : KITH_OK);
     }
-    r->ctx->report.exact = !anew                        ? kin_exactness_of(r->lists.graph)
-                           : r->params.approximate == 0 ? KITH_CERTIFIED
-                                                        : KITH_APPROXIMATE;
+    ctx->report.exact = !anew                        ? kin_exactness_of(r->lists.graph)
+                        : r->params.approximate == 0 ? KITH_CERTIFIED
+                                                     : KITH_APPROXIMATE;
     if (r->params.map != NULL) {
         memcpy(r->params.map, r->lists.map, (size_t)r->points.rows * sizeof *r->params.map);
     }
@@ -258,21 +264,11 @@ static kith_status remove_points(removal *r, const kith_neighbors *out, kith_rem
     return KITH_OK;
 }
 
-static kith_status remove_from(kith_ctx *ctx, const kith_matrix *points,
-                               const kith_neighbors *graph, const kith_remove_params *params,
-                               const kith_neighbors *out, kith_remove_report *report)
-{
-    KIN_HOLD(hold, ctx);
-    removal r = {.ctx = ctx, .hold = &hold};
-    KIN_TRY(check_removal(&r, points, graph, params, report));
-    return remove_points(&r, out, report);
-}
-
 kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                               const kith_remove_params *params, const kith_neighbors *out,
                               kith_remove_report *report)
 {
-    KIN_CALL(ctx, remove_from(ctx, points, graph, params, out, report));
+    KIN_CALL(ctx, remove_points(ctx, points, graph, params, out, report));
 }
 
 /* ---- Two graphs made one --------------------------------------------------------------------- */
@@ -411,9 +407,7 @@ static kith_status take_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                               const kith_search_params *given, kin_merge_job *job)
 {
     memset(job, 0, sizeof *job);
-    KIN_TRY(sets != NULL ? KITH_OK
-                         : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sets"),
-                                       "is NULL (give points and two graphs)"));
+    KIN_REFUSE_IF(sets == NULL, ctx, "sets", "is NULL (give points and two graphs)");
     KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
     const bool excludes = job->params.exclude != NULL;
     KIN_ALLOW_IF((job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes, ctx,

@@ -317,21 +317,17 @@ static kith_status describe(kith_ctx *ctx, const kin_pairs_job *job, identity *i
                           more, more[0] != '\0' && more[strlen(more) - 1] != '\n' ? "\n" : "");
 }
 
-/* A function of the caller's cannot be told from another, unless he says so. */
-static bool is_unknown(const kin_pairs_job *job)
-{
-    return job->distance.metric == KITH_CUSTOM && job->params.job == NULL;
-}
-
 static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_file *file)
 {
     const char *path = job->params.path;
+    /* A function of the caller's cannot be told from another, unless he says so. */
+    const bool is_unknown = job->distance.metric == KITH_CUSTOM && job->params.job == NULL;
     kin_pairs_about about = {.job = "",
                              .rows = job->points.rows,
                              .first_row = job->params.first_row,
                              .meta = kith_result_meta_default(),
                              .one_set = job->one_set,
-                             .restart = job->params.restart != 0 || is_unknown(job)};
+                             .restart = job->params.restart != 0 || is_unknown};
     identity id = {.text = NULL};
     KIN_HOLD(hold, ctx);
     KIN_REFUSE_IF(job->params.restart != 0 && !kin_pairs_file_resumes(path), ctx, "restart",

@@ -233,32 +233,22 @@ void kin_api_select_report(kith_ctx *ctx, const kin_gpu *gpu, const kin_select_j
     (void)snprintf(report->screen, sizeof report->screen, "%s", kin_select_choose(chip, job)->name);
 }
 
-static kith_status run(kith_ctx *ctx, const kin_select_job *job)
-{
-    kin_gpu *gpu = NULL;
-    if (job->rows == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_device_enter_named(ctx, &gpu));
-    kith_status status = KITH_OK;
-    if (gpu == NULL) {
-        status = kin_select_host(ctx, job);
-    } else {
-        status = kin_select_device(ctx, gpu, job, false);
-        kin_device_leave(ctx, gpu);
-    }
-    if (status == KITH_OK) {
-        kin_api_select_report(ctx, gpu, job);
-    }
-    return status;
-}
-
 static kith_status select_lists(kith_ctx *ctx, const kith_values *values,
                                 const kith_select_params *params, const kith_selection *out)
 {
     kin_select_job job;
+    kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_select(ctx, values, params, out, &job));
-    return run(ctx, &job);
+    if (job.rows == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_device_enter_named(ctx, &gpu));
+    const kith_status status =
+        gpu != NULL ? kin_select_device(ctx, gpu, &job, false) : kin_select_host(ctx, &job);
+    kin_device_leave(ctx, gpu);
+    KIN_TRY(status);
+    kin_api_select_report(ctx, gpu, &job);
+    return KITH_OK;
 }
 
 kith_status kith_select(kith_ctx *ctx, const kith_values *values, const kith_select_params *params,

@@ -66,7 +66,7 @@ kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu);
 kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu);
 /* "cuda:0", or "cuda:0,1,2" where several work together. */
 void kin_device_name(const kin_gpu *gpu, char *text, size_t size);
-/* Fills in the report's part about the GPU. */
+/* Fills in the report's part about the GPU. NULL is accepted. */
 void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu);
 
 /* Seconds of a job on the processor, and on a GPU that has started: by rates of one machine. */

@@ -45,11 +45,6 @@ bool kin_pipeline_needs_gpu(const kin_request *request)
     return request->pipeline != NULL && request->pipeline->run == NULL;
 }
 
-static bool is_processors(const kin_request *request)
-{
-    return request->pipeline != NULL && request->pipeline->fused == NULL;
-}
-
 static bool makes_tree(const kin_request *request)
 {
     return request->pipeline != NULL && request->pipeline->tree;
@@ -73,7 +68,7 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
     const bool needed = kin_pipeline_needs_gpu(request);
     *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
-    if (is_processors(request)) {
+    if (request->pipeline != NULL && request->pipeline->fused == NULL) { /* of the processors */
         return ctx->device == KIN_DEVICE_CUDA
                    ? kin_method_refuse_tree(ctx, request, "both directions at once have none")
                    : KITH_OK;

@@ -93,15 +93,6 @@ static owner remove_dead(const char *path)
     return found;
 }
 
-/* What dead processes have left beside the target. */
-static void sweep_names(kin_writer *w)
-{
-    for (uint64_t i = 0; i < NAMES; i++) {
-        print_name(w, i);
-        (void)remove_dead(w->temporary);
-    }
-}
-
 static int link_file(int file, const char *path)
 {
     char self[64];
@@ -219,14 +210,6 @@ static kith_status find_target(kin_writer *w, bool follows)
                           slash == NULL ? "." : w->target);
 }
 
-/* For the names of take_name; what was left of them goes now. */
-static kith_status make_room(kin_writer *w)
-{
-    KIN_TRY(kin_alloc(w->ctx, &w->temporary, room_of(w), 1, "a file's path"));
-    sweep_names(w);
-    return KITH_OK;
-}
-
 /* A file without a name vanishes with its process, even when that is killed. */
 static int open_unnamed(const kin_writer *w)
 {
@@ -250,7 +233,11 @@ static void keep_mode(const kin_writer *w)
 
 static kith_status open_temporary(kin_writer *w)
 {
-    KIN_TRY(make_room(w));
+    KIN_TRY(kin_alloc(w->ctx, &w->temporary, room_of(w), 1, "a file's path"));
+    for (uint64_t i = 0; i < NAMES; i++) { /* what dead processes have left beside the target */
+        print_name(w, i);
+        (void)remove_dead(w->temporary);
+    }
     w->file = open_unnamed(w);
     if (w->file < 0) {
         const int error = take_name(w);

@@ -82,12 +82,6 @@ static kith_status put_array(kin_zip *zip, const array *a, const void *data)
     return kin_zip_member_end(zip);
 }
 
-/* An id is signed for NumPy's users; the empty slot is -1. */
-static int64_t signed_id(uint32_t id)
-{
-    return id == KITH_ID_NONE ? -1 : (int64_t)id;
-}
-
 static bool any_beyond_int32(const uint32_t *ids, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -107,7 +101,7 @@ static kith_status put_ids(const uint32_t *ids, int64_t rows, int64_t k, column 
     KIN_TRY(begin_array(zip, &a));
     if (c->wide) {
         for (int64_t i = 0; i < count; i++) {
-            KIN_TRY(column_put_id(c, signed_id(ids[i])));
+            KIN_TRY(column_put_id(c, ids[i] == KITH_ID_NONE ? -1 : (int64_t)ids[i]));
         }
     } else { /* the same bits, KITH_ID_NONE being -1 */
         KIN_TRY(kin_zip_put(zip, ids, (uint64_t)count * sizeof ids[0]));

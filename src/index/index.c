@@ -247,7 +247,7 @@ static kith_status allocate(kith_ctx *own, kith_index **out)
     kith_status status = kin_alloc(own, &index->guard, 1, sizeof *index->guard, "a lock");
     if (status == KITH_OK) {
         kin_guard_make(index->guard);
-        status = kin_index_kept_make(own, &index->kept);
+        status = kin_alloc_zero(own, &index->kept, 1, sizeof *index->kept, "an index");
     }
     if (status != KITH_OK) {
         release(index);

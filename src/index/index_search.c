@@ -201,16 +201,11 @@ static kith_status search_filtered_there(kith_ctx *ctx, const kith_index *index,
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-/* Why the tree that is kept on a GPU cannot answer, one line; NULL: it can, or there is none. */
-static const char *missing(const kith_index *index, const kin_request *request)
-{
-    return index->kept->planted.gpu != NULL ? kin_tree_gpu_missing(request) : NULL;
-}
-
 static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
                                   const kin_request *request)
 {
-    const char *why = missing(index, request);
+    const char *why =
+        index->kept->planted.gpu != NULL ? kin_tree_gpu_missing(request) : NULL; /* one line */
     KIN_PASS_IF(why == NULL, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
                 "is %lld, and of trees %s (ask for fewer, or make the index for the device cpu)",
                 (long long)request->k, why);
@@ -262,12 +257,6 @@ static kith_status ask_member(void *arg, const kin_fused_member *on)
                                : kin_tree_gpu_corpus_search(on->ctx, &copy->planted, &s.query);
 }
 
-static bool is_shared(const kith_index *index, int64_t rows, uint32_t place)
-{
-    return index->method == KITH_METHOD_TREE ? kin_tree_gpu_team_searches(index->gpu, rows, place)
-                                             : kin_fused_team_searches(index->gpu, rows, place);
-}
-
 /* Of one that is there; place as in fused_search.h. */
 static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                            uint32_t place, const kith_neighbors *out)
@@ -276,7 +265,10 @@ static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn
     const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
     asking a = {index->kept, &query};
     const kin_fused_division all = {rows, ask_member, &a};
-    return kin_fused_solve(ctx, index->gpu, is_shared(index, rows, place), &all);
+    const bool shared = index->method == KITH_METHOD_TREE
+                            ? kin_tree_gpu_team_searches(index->gpu, rows, place)
+                            : kin_fused_team_searches(index->gpu, rows, place);
+    return kin_fused_solve(ctx, index->gpu, shared, &all);
 }
 
 static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,

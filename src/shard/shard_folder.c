@@ -94,8 +94,8 @@ static kith_status find_job(kin_shard_folder *folder)
     return status;
 }
 
-static kith_status open_folder(kith_ctx *ctx, const char *path, bool enters,
-                               kin_shard_folder *folder)
+kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, bool enters,
+                                  kin_shard_folder *folder)
 {
     memset(folder, 0, sizeof *folder);
     folder->ctx = ctx;
@@ -105,16 +105,6 @@ static kith_status open_folder(kith_ctx *ctx, const char *path, bool enters,
     folder->entered = enters;
     KIN_TRY(enters ? open_path(folder) : lock(folder));
     return find_job(folder);
-}
-
-kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_folder *folder)
-{
-    return open_folder(ctx, path, false, folder);
-}
-
-kith_status kin_shard_folder_enter(kith_ctx *ctx, const char *path, kin_shard_folder *folder)
-{
-    return open_folder(ctx, path, true, folder);
 }
 
 /* ---- What is there -------------------------------------------------------------------------- */

@@ -45,12 +45,6 @@ static void begin_progress(kin_shard_job *job)
     }
 }
 
-static void end_progress(const kin_shard_job *job)
-{
-    job->ctx->params.progress = job->progress;
-    job->ctx->params.progress_arg = job->progress_arg;
-}
-
 /* ---- Whether all of a team have the same job ------------------------------------------------- */
 
 /* An exact graph has the same bytes wherever its parts are computed. A descent's depend on how a
@@ -133,8 +127,7 @@ static kith_status open_folder(sharded *s, const char *path, int32_t shards)
 {
     kin_shard_job *job = &s->job;
     job->folder = &s->folder;
-    KIN_TRY(leads(s) ? kin_shard_folder_open(job->ctx, path, &s->folder)
-                     : kin_shard_folder_enter(job->ctx, path, &s->folder));
+    KIN_TRY(kin_shard_folder_open(job->ctx, path, !leads(s), &s->folder));
     return kin_shard_choose(job, leads(s) ? pairs_found(s) : shards);
 }
 
@@ -317,7 +310,8 @@ static kith_status graph_shards(sharded *s, const char *folder)
     begin_progress(&s->job);
     status = solve(s);
     (void)kin_progress_end(s->job.ctx, status);
-    end_progress(&s->job);
+    s->job.ctx->params.progress = s->job.progress;
+    s->job.ctx->params.progress_arg = s->job.progress_arg;
     if (status == KITH_OK && s->job.params.keep == 0 && leads(s)) {
         kin_shard_folder_empty(&s->folder);
     }

@@ -49,13 +49,6 @@ static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, kin_hold
 /* ---- A part -----------------------------------------------------------------------------------
  */
 
-static void note_search(kin_truth *t, const kith_report *report)
-{
-    memcpy(t->report.backend, report->backend, sizeof t->report.backend);
-    memcpy(t->report.screen, report->screen, sizeof t->report.screen);
-    t->report.parts += 1;
-}
-
 static kith_status ask_nearest(const kin_truth *t, kin_truth_part *part, kith_report *report)
 {
     kith_search_params params = kith_search_params_default();
@@ -103,7 +96,9 @@ static kith_status search_part(kin_truth *t, kin_truth_part *part)
     ctx->coming.data = NULL;
     t->report.seconds_search += kin_clock_since(start);
     if (status == KITH_OK) {
-        note_search(t, &report);
+        memcpy(t->report.backend, report.backend, sizeof t->report.backend);
+        memcpy(t->report.screen, report.screen, sizeof t->report.screen);
+        t->report.parts += 1;
     }
     return status;
 }

@@ -19,14 +19,6 @@ enum { USUAL_SAMPLE = 10 };
 /* ---- What it is asked for, checked once -------------------------------------------------------
  */
 
-static kith_status fail_matrix(kith_ctx *ctx, int32_t matrix, const char *what, int64_t has,
-                               int64_t wanted)
-{
-    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"),
-                       "has %lld %s in matrix %d, %lld before (give points of one dimension)",
-                       (long long)has, what, (int)matrix, (long long)wanted);
-}
-
 static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
 {
     t->alike = true;
@@ -34,9 +26,9 @@ static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
         kith_matrix *own = &t->corpus[i];
         t->report.matrix = i;
         KIN_TRY(kin_check_matrix(t->ctx, &corpus[i], "corpus", own));
-        if (own->cols != t->corpus[0].cols) {
-            return fail_matrix(t->ctx, i, "columns", own->cols, t->corpus[0].cols);
-        }
+        KIN_REFUSE_IF(own->cols != t->corpus[0].cols, t->ctx, "corpus",
+                      "has %lld columns in matrix %d, %lld before (give points of one dimension)",
+                      (long long)own->cols, (int)i, (long long)t->corpus[0].cols);
         t->alike &= own->dtype == t->corpus[0].dtype;
         t->rows += own->rows;
     }
@@ -323,12 +315,6 @@ static kith_status open_set(const kin_truth *t, const char *name, kith_points **
                : fail_shape(t, path);
 }
 
-static kith_status open_hdf5(const kin_truth *t, told *f)
-{
-    KIN_TRY(open_set(t, "neighbors", &f->sets[0], &f->wide));
-    return open_set(t, "distances", &f->sets[1], &f->wide_distances);
-}
-
 static kith_status open_ties(const kin_truth *t, const char *path, told *f)
 {
     kith_points_params params = kith_points_params_default();
@@ -410,9 +396,10 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
     told f = {0};
     const bool is_knn = c->format == KITH_FORMAT_KNN && !c->ids64 && !c->hdf5;
     kith_status status = c->ids64  ? open_npy(t, &f)
-                         : c->hdf5 ? open_hdf5(t, &f)
+                         : c->hdf5 ? open_set(t, "neighbors", &f.sets[0], &f.wide)
                          : is_knn  ? open_knn(t, &f)
                                    : open_lists(t, &f);
+    KIN_THEN(status, c->hdf5 ? open_set(t, "distances", &f.sets[1], &f.wide_distances) : KITH_OK);
     KIN_THEN(status, t->params.ties_path != NULL ? open_ties(t, t->params.ties_path, &f) : KITH_OK);
     for (int64_t i = 0; i < s->count && status == KITH_OK; i++) {
         status = hold_query(s, &f, i);
