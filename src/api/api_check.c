@@ -4,6 +4,8 @@
 #include "host/host_threads.h"
 #include "papers/papers.h"
 
+#include <stdio.h>
+
 enum {
     MOST_COLS = 1 << 20,
     MOST_SAMPLE = 1024 /* times k */,
@@ -285,8 +287,7 @@ kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params)
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known)
 {
-    *known = kith_search_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, params, known));
     KIN_TRY(kin_refuse_filter(ctx, known));
     const uint32_t flags = KITH_INCLUDE_SELF | KITH_WITHIN_RADIUS | KITH_NO_SYMMETRY | KITH_NO_SKIP;
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "a search"));
@@ -472,4 +473,34 @@ kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_
                 (long long)wide, (long long)k, (long long)job->lists);
     lists->k = wide != k ? k : out->k;
     return KITH_OK;
+}
+
+/* ---- What all plans say -----------------------------------------------------------------------
+ */
+
+kith_plan kin_api_plan_begin(const kith_ctx *ctx, int64_t rows, int64_t k, const char *method)
+{
+    const uint64_t answers = kin_size_mul((uint64_t)rows, (uint64_t)k);
+    kith_plan plan = {.threads = ctx->threads,
+                      .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),
+                      .backend = "cpu"};
+    (void)snprintf(plan.isa, sizeof plan.isa, "%s", kin_isa_name(ctx->isa));
+    (void)snprintf(plan.method, sizeof plan.method, "%s", method);
+    return plan;
+}
+
+void kin_api_plan_gpu(kin_gpu *gpu, const kin_fused_need *need, kith_plan *plan)
+{
+    plan->gpu_bytes = need->whole_bytes;
+    plan->gpu_least_bytes = need->least_bytes;
+    plan->gpu_budget_bytes = kin_gpu_room(gpu);
+    plan->gpu_corpus_chunks = need->corpus_chunks;
+    plan->gpu_query_stripes = need->query_stripes;
+    kin_device_name(gpu, plan->backend, sizeof plan->backend);
+}
+
+void kin_api_plan_add(kith_plan *plan, uint64_t bytes)
+{
+    plan->state_bytes = kin_size_add(plan->state_bytes, bytes);
+    plan->peak_bytes = kin_size_add(plan->peak_bytes, bytes);
 }

@@ -312,7 +312,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     int32_t index = -1;
     kith_search_params known;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_take_filtered(ctx, given, &known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &known));
     if (known.filter != NULL) {
         return filtered(ctx, points, NULL, &known, out, stream);
     }
@@ -355,7 +355,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     int32_t index = -1;
     kith_search_params known;
     const kith_matrix none = {0};
-    KIN_TRY(kin_api_take_filtered(ctx, given, &known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &known));
     if (known.filter != NULL) {
         return filtered(ctx, corpus, queries != NULL ? queries : &none, &known, out, stream);
     }

@@ -153,6 +153,13 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
     kith_descent_params descent;
     kin_distance distance;
     kin_graph_start start = KIN_GRAPH_START_AUTO;
+    kith_matrix shape = {0};
+    kith_neighbors none;
+    if (place == KIN_API_SHAPE) {
+        points = kin_check_shape(points, &shape);
+        none = (kith_neighbors){.rows = shape.rows, .k = params->k};
+        out = &none;
+    }
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->points.cols, &distance));
@@ -162,7 +169,8 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, params, &descent));
-    KIN_FAIL_IF(place != 0 && descent.init != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("init"),
+    KIN_FAIL_IF((place & KIN_FUSED_DATA_ON_DEVICE) != 0 && descent.init != NULL, ctx,
+                KITH_E_UNSUPPORTED, kin_at("init"),
                 "is set, and calls on device memory have none (leave it out)");
     KIN_TRY(check_start(ctx, &descent, &distance, job->points.rows, &start));
     take_job(params, &descent, &distance, start, job);
@@ -189,46 +197,29 @@ static void plan_cpu(const kith_ctx *ctx, const kin_descent_job *job,
     const uint64_t least = kin_graph_bytes(&job->points, &request, known, ctx->threads, true);
     plan->state_bytes = kin_size_add(plan->state_bytes, most);
     plan->undecided_bytes = most > least ? most - least : 0;
-    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
-}
-
-kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
-                                    const kith_search_params *params, kin_descent_job *job)
-{
-    kith_matrix shape = {0};
-    points = kin_check_shape(points, &shape);
-    const kith_neighbors out = {.rows = shape.rows, .k = params->k};
-    return kin_descent_check(ctx, points, params, 0, &out, job);
 }
 
 kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool reads, kith_plan *plan)
 {
     const kin_distance *distance = &job->request.distance;
-    const uint64_t answers = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->request.k);
     kin_gpu *gpu = NULL;
     kin_graph_request request = job->request;
     kin_rows_known known = kin_prepare_unknown(&job->points, distance);
     KIN_TRY(kin_cost_finds_gpu(ctx, job, &gpu));
     kin_descent_complete(gpu, job->points.rows, &request);
-    *plan = (kith_plan){.threads = ctx->threads,
-                        .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),
-                        .state_bytes = sample_bytes(job)};
+    *plan = kin_api_plan_begin(ctx, job->points.rows, job->request.k, "descent");
+    plan->state_bytes = sample_bytes(job);
     if (gpu == NULL) {
         if (reads && distance->metric != KITH_CUSTOM) {
             KIN_TRY(kin_prepare_know(ctx, &job->points, distance, &known));
         }
         plan_cpu(ctx, job, &request, known, plan);
     } else {
-        plan->gpu_bytes = kin_graph_gpu_bytes_on(gpu, &job->points, &request);
-        plan->gpu_least_bytes = plan->gpu_bytes;
-        plan->gpu_budget_bytes = kin_gpu_room(gpu);
-        plan->gpu_corpus_chunks = 1;
-        plan->gpu_query_stripes = 1;
-        kin_device_name(gpu, plan->backend, sizeof plan->backend);
+        const uint64_t bytes = kin_graph_gpu_bytes_on(gpu, &job->points, &request);
+        const kin_fused_need need = {bytes, bytes, 1, 1, 0};
+        kin_api_plan_gpu(gpu, &need, plan);
     }
     plan->peak_bytes = kin_size_add(plan->state_bytes, plan->result_bytes);
-    (void)snprintf(plan->isa, sizeof plan->isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(plan->method, sizeof plan->method, "descent");
     return KITH_OK;
 }
 

@@ -40,8 +40,7 @@ static bool is_exacts(const kith_search_params *params)
 kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
                                 kith_search_params *known, kin_choice *choice)
 {
-    *known = kith_search_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, known));
     KIN_TRY(kin_refuse_filter(ctx, known));
     *choice = (kin_choice){.descends = (int)known->method == KITH_METHOD_DESCENT};
     KIN_REFUSE_IF(choice->descends && is_exacts(known), ctx, "method",
@@ -57,43 +56,22 @@ kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
     return KITH_OK;
 }
 
-static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
-                               kin_graph_choice *job, bool *may_descend)
-{
-    *job = (kin_graph_choice){.params = kith_search_params_default()};
-    KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
-    job->choice.open &= job->params.recall > 0.0;
-    *may_descend = job->choice.open || job->choice.descends;
-    return KITH_OK;
-}
-
-/* A start that begins with two graphs. */
-static kith_status check_alone(kith_ctx *ctx, const kin_graph_choice *job)
-{
-    KIN_ALLOW_IF(job->descent.request.start != KIN_GRAPH_START_GGM, ctx, "start",
-                 "is ggm, which merges two graphs (leave it out, or merge)");
-}
-
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_search_params *given, uint32_t place,
                                  const kith_neighbors *out, kin_graph_choice *job)
 {
-    bool may = false;
-    KIN_TRY(take_choice(ctx, given, job, &may));
-    KIN_TRY(may ? kin_descent_check(ctx, points, &job->params, place, out, &job->descent)
+    kin_choice *choice = &job->choice;
+    *job = (kin_graph_choice){.params = kith_search_params_default()};
+    KIN_TRY(kin_api_take_choice(ctx, given, &job->params, choice));
+    choice->open &= job->params.recall > 0.0;
+    KIN_TRY(choice->open || choice->descends
+                ? kin_descent_check(ctx, points, &job->params, place, out, &job->descent)
                 : KITH_OK);
-    KIN_TRY(check_alone(ctx, job));
-    return job->choice.descends ? KITH_OK
-                                : kin_api_check_graph(ctx, points, &job->params, out, &job->exact);
-}
-
-kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_search_params *given, kin_graph_choice *job)
-{
-    bool may = false;
-    KIN_TRY(take_choice(ctx, given, job, &may));
-    KIN_TRY(may ? kin_descent_check_shape(ctx, points, &job->params, &job->descent) : KITH_OK);
-    return check_alone(ctx, job);
+    KIN_REFUSE_IF(job->descent.request.start == KIN_GRAPH_START_GGM, ctx, "start",
+                  "is ggm, which merges two graphs (leave it out, or merge)");
+    return choice->descends || place == KIN_API_SHAPE
+               ? KITH_OK
+               : kin_api_check_graph(ctx, points, &job->params, out, &job->exact);
 }
 
 kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
@@ -103,13 +81,6 @@ kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kit
     KIN_TRY(kin_engine_descent(ctx, job, out, &told));
     kin_fill_room(report, &told, sizeof told);
     return KITH_OK;
-}
-
-kith_status kin_api_take_filtered(kith_ctx *ctx, const kith_search_params *given,
-                                  kith_search_params *params)
-{
-    *params = kith_search_params_default();
-    return kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params);
 }
 
 kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
@@ -153,7 +124,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_filter_job under = {0};
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &filtered));
     if (filtered.filter != NULL) {
         KIN_TRY(kin_api_check_filtered(ctx, points, NULL, &filtered, out, &under));
         return kin_engine_filter(ctx, &under, out);
@@ -210,7 +181,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_knn_job job;
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &filtered));
     if ((int)filtered.method == KITH_METHOD_GRAPH) {
         return kin_api_walk(ctx, corpus, queries, &filtered, out);
     }

@@ -199,8 +199,7 @@ const kith_neighbors *kith_result_neighbors(const kith_result *result)
 static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *given,
                                const kith_result_meta *meta, kith_result_stream_params *params)
 {
-    *params = kith_result_stream_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_result_stream_params, restart), given, params));
+    KIN_TRY(KIN_TAKE(ctx, kith_result_stream_params, restart, given, params));
     KIN_REFUSE_IF(params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
                       params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows,
                   ctx, "params", "has %" PRId64 " rows of %" PRId64 ", both must be at least 1",

@@ -115,8 +115,7 @@ typedef struct removal {
 static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
                                kith_remove_params *params)
 {
-    *params = kith_remove_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_remove_params, flags), given, params));
+    KIN_TRY(KIN_TAKE(ctx, kith_remove_params, flags, given, params));
     KIN_ALLOW_IF((params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0, ctx, "flags",
                  "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
                  (unsigned)params->flags);
@@ -290,6 +289,10 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
                               int64_t rows, const wanted_lists *wanted, kith_neighbors *checked)
 {
     const int64_t others = rows - (wanted->self ? 0 : 1);
+    if (wanted->place == KIN_API_SHAPE) { /* only what is known of it matters */
+        *checked = (kith_neighbors){.rows = rows, .meta = graph != NULL ? graph->meta : NULL};
+        return KITH_OK;
+    }
     if (rows == 0 && graph == NULL) {
         *checked = (kith_neighbors){.k = wanted->k};
         return KITH_OK;
@@ -310,29 +313,21 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
                                                           : KITH_OK;
 }
 
-/* A graph of which only what is known of it matters. */
-static kith_neighbors shape_of(const kith_neighbors *graph, int64_t rows)
-{
-    return (kith_neighbors){.rows = rows, .meta = graph != NULL ? graph->meta : NULL};
-}
-
-static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
-{
-    KIN_ALLOW_IF(first_rows >= 0 && first_rows <= points->rows, ctx, "first_rows",
-                 "is %lld, must be 0 to %lld (the rows of points)", (long long)first_rows,
-                 (long long)points->rows);
-}
-
 static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
                                const wanted_lists *wanted, kin_merge_sets *sets)
 {
     const int64_t first = given->first_rows;
-    KIN_TRY(kin_check_matrix(ctx, given->points, "points", &sets->points));
-    KIN_TRY(check_first(ctx, &sets->points, first));
+    const bool shape = wanted->place == KIN_API_SHAPE;
+    kith_matrix like;
+    const kith_matrix *points = shape ? kin_check_shape(given->points, &like) : given->points;
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &sets->points));
+    const int64_t rows = sets->points.rows;
+    KIN_REFUSE_IF(first < 0 || first > rows, ctx, "first_rows",
+                  "is %lld, must be 0 to %lld (the rows of points)", (long long)first,
+                  (long long)rows);
     sets->first_rows = first;
     KIN_TRY(check_side(ctx, given->graph1, NAMES[0], first, wanted, &sets->graph[0]));
-    return check_side(ctx, given->graph2, NAMES[1], sets->points.rows - first, wanted,
-                      &sets->graph[1]);
+    return check_side(ctx, given->graph2, NAMES[1], rows - first, wanted, &sets->graph[1]);
 }
 
 static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
@@ -419,11 +414,12 @@ static kith_status take_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 static kith_status take_way(kith_ctx *ctx, uint32_t place, kin_merge_job *job, bool *may)
 {
     kin_choice *choice = &job->choice;
-    const bool wants = job->params.recall > 0.0 || place != 0;
+    const bool there = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    const bool wants = job->params.recall > 0.0 || there;
     choice->descends |= choice->open && wants;
     choice->open &= !wants && kin_merge_exactness(&job->sets) != KITH_CERTIFIED;
     *may = choice->open || choice->descends;
-    KIN_FAIL_IF(place != 0 && !choice->descends, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+    KIN_FAIL_IF(there && !choice->descends, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
                 "asks for an exact merge, and graphs in device memory are merged by a descent "
                 "(leave it out, or give host memory)");
     return *may ? check_start(ctx, &job->params) : KITH_OK;
@@ -439,34 +435,18 @@ kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
     const wanted_lists wanted = {params->k, (params->flags & KITH_INCLUDE_SELF) != 0, place};
     KIN_TRY(merge_check(ctx, sets, &wanted, &job->sets));
     KIN_TRY(take_way(ctx, place, job, &may));
-    if (may) {
-        KIN_TRY(kin_descent_check(ctx, sets->points, params, place, out, &job->descent));
+    KIN_TRY(may ? kin_descent_check(ctx, sets->points, params, place, out, &job->descent)
+                : KITH_OK);
+    /* Of a shape: halves of lists are memory that others do not take. */
+    if (may && (place != KIN_API_SHAPE || job->descent.request.start == KIN_GRAPH_START_GGM)) {
         begin_with_both(job);
+    }
+    if (place == KIN_API_SHAPE) {
+        return KITH_OK;
     }
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->sets.points.cols, &job->distance));
     KIN_TRY(merge_check_known(ctx, &job->sets, job->distance.metric, place));
     return job->choice.descends ? KITH_OK : check_exact(ctx, out, job);
-}
-
-kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets,
-                                      const kith_search_params *given, kin_merge_job *job)
-{
-    kith_matrix shape;
-    bool may = false;
-    KIN_TRY(take_merge(ctx, sets, given, job));
-    KIN_TRY(
-        kin_check_matrix(ctx, kin_check_shape(sets->points, &shape), "points", &job->sets.points));
-    KIN_TRY(check_first(ctx, &job->sets.points, sets->first_rows));
-    job->sets.first_rows = sets->first_rows;
-    job->sets.graph[0] = shape_of(sets->graph1, sets->first_rows);
-    job->sets.graph[1] = shape_of(sets->graph2, job->sets.points.rows - sets->first_rows);
-    KIN_TRY(take_way(ctx, 0, job, &may));
-    KIN_TRY(may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent)
-                : KITH_OK);
-    if (may && job->descent.request.start == KIN_GRAPH_START_GGM) {
-        begin_with_both(job); /* halves of lists are memory that others do not take */
-    }
-    return KITH_OK;
 }
 
 static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,

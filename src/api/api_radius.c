@@ -256,8 +256,7 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
 {
     kith_pairs_params *params = &job->params;
     *job = (kin_pairs_job){.one_set = others == NULL};
-    *params = kith_pairs_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_pairs_params, seed), given, params));
+    KIN_TRY(KIN_TAKE(ctx, kith_pairs_params, seed, given, params));
     KIN_TRY(kin_check_method(ctx, (int)params->method));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(kin_check_matrix(ctx, others != NULL ? others : points, "others", &job->others));
@@ -268,13 +267,9 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
     KIN_TRY(check_numbers(ctx, params, job->points.rows));
     KIN_TRY(check_components(ctx, job));
     KIN_TRY(check_filter(ctx, job));
-    KIN_TRY(kin_metric_check(ctx, &job->points, job->distance.metric, "points"));
     KIN_TRY(kin_metric_check_box(ctx, &job->points, &job->distance, "points"));
-    if (job->one_set) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_metric_check(ctx, &job->others, job->distance.metric, "others"));
-    return kin_metric_check_box(ctx, &job->others, &job->distance, "others");
+    return job->one_set ? KITH_OK
+                        : kin_metric_check_box(ctx, &job->others, &job->distance, "others");
 }
 
 /* ---- To a file ------------------------------------------------------------------------------- */
@@ -302,9 +297,8 @@ static kith_status describe(kith_ctx *ctx, const kin_pairs_job *job, identity *i
     if (period != NULL) {
         id->period = kin_checksum_of(period, (uint64_t)job->points.cols * sizeof *period);
     }
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     (void)kin_number_print(radius, sizeof radius, p->radius, false);
-    kin_number_leave(locale);
     return kin_alloc_text(ctx, &id->text, "a job's lines",
                           "kith %s, pairs of %s within %s %s\npoints %s\nothers %s\n"
                           "filter %d, rule %d, %016" PRIx64 "\nperiod %016" PRIx64 "\n"

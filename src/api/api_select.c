@@ -92,8 +92,7 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
 {
     const uint32_t flags =
         KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED | KITH_SELECT_MERGE_PATH;
-    *known = kith_select_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_select_params, flags), given, known));
+    KIN_TRY(KIN_TAKE(ctx, kith_select_params, flags, given, known));
     KIN_REFUSE_IF(
         known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL, ctx,
         "method", "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",

@@ -319,8 +319,7 @@ static kith_status open_partial(kin_writer *w, bool *found)
     return KITH_OK;
 }
 
-/* found NULL: a temporary file, else the .partial one, and whether it was there. */
-static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
+kith_status kin_writer_open_as(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
                                bool *found)
 {
     memset(w, 0, sizeof *w);
@@ -337,18 +336,7 @@ static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, ki
 
 kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
 {
-    return open_writer(ctx, path, true, w, NULL);
-}
-
-kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *w)
-{
-    return open_writer(ctx, path, false, w, NULL);
-}
-
-kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
-                                    bool *found)
-{
-    return open_writer(ctx, path, follows, w, found);
+    return kin_writer_open_as(ctx, path, true, w, NULL);
 }
 
 static kith_status check_written(kin_writer *w, int error)

@@ -247,8 +247,7 @@ kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, ki
     KIN_TRY(kin_alloc_zero(ctx, &c, 1, sizeof *c, "an open file"));
     c->ctx = ctx;
     KIN_THEN(status, kin_alloc_text(ctx, &c->path, "a file's path", "%s", path));
-    KIN_THEN(status,
-             follows ? kin_map_open(ctx, path, &c->map) : kin_map_open_own(ctx, path, &c->map));
+    KIN_THEN(status, kin_map_open(ctx, path, follows, &c->map));
     KIN_THEN(status, check_magic(ctx, c));
     KIN_THEN(status, check_table(ctx, c));
     KIN_THEN(status, take_header(ctx, c));

@@ -153,8 +153,7 @@ typedef struct kin_container {
                           for the whole file */
 } kin_container;
 
-/* Maps a container and checks header and table. Keeps ctx. follows: kin_map_open, else
- * kin_map_open_own. */
+/* Maps a container and checks header and table. Keeps ctx. follows: of kin_map_open. */
 kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, kin_container **out);
 bool kin_container_has(const kin_container *container, const char *tag);
 /* A section, in the mapped file, after its checksum is found right (each time it is asked for).

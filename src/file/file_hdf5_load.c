@@ -52,7 +52,7 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     memcpy(file, path, bytes);
     file[bytes] = '\0';
     kin_map map;
-    KIN_TRY(kin_map_open(ctx, file, &map));
+    KIN_TRY(kin_map_open(ctx, file, true, &map));
     *file_bytes = map.bytes;
     const kith_status empty = kin_input_check_empty(ctx, file, map.bytes);
     kin_map_close(&map);

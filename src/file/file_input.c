@@ -246,7 +246,7 @@ kith_status kin_input_check_empty(kith_ctx *ctx, const char *path, uint64_t byte
 
 kith_status kin_input_map(kith_ctx *ctx, const char *path, kin_input *input)
 {
-    KIN_TRY(kin_map_open(ctx, path, &input->map));
+    KIN_TRY(kin_map_open(ctx, path, true, &input->map));
     input->data = input->map.data;
     input->bytes = input->map.bytes;
     input->file_bytes = input->bytes;

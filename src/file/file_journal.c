@@ -156,7 +156,7 @@ static kith_status open_to_append(kith_ctx *ctx, kin_journal *journal)
 kith_status kin_journal_create(kith_ctx *ctx, kin_journal *journal)
 {
     kin_writer writer;
-    KIN_TRY(kin_writer_open_own(ctx, journal->path, &writer));
+    KIN_TRY(kin_writer_open_as(ctx, journal->path, false, &writer, NULL));
     KIN_TRY(kin_writer_close(&writer, kin_writer_put(&writer, journal->head, journal->head_bytes)));
     return open_to_append(ctx, journal);
 }
@@ -208,7 +208,7 @@ kith_status kin_journal_begin(kith_ctx *ctx, kin_journal *journal, kin_writer *p
     kith_status status = KITH_OK;
     *fresh = false;
     if (there) {
-        KIN_THEN(status, kin_map_open_own(ctx, journal->path, map));
+        KIN_THEN(status, kin_map_open(ctx, journal->path, false, map));
         KIN_THEN(status, judge(ctx, journal, partial->temporary, map, has_data, &resume));
     } else if (!restart && has_data) {
         status = kin_fail_at(

@@ -140,7 +140,7 @@ kith_status kin_pairs_file_open(kith_ctx *ctx, const char *path, const kin_pairs
         const kith_status status = put_head(file);
         return status == KITH_OK ? KITH_OK : kin_writer_close(&file->writer, status);
     }
-    KIN_TRY(kin_writer_open_partial(ctx, path, true, &file->writer, &found));
+    KIN_TRY(kin_writer_open_as(ctx, path, true, &file->writer, &found));
     const kith_status status = begin(ctx, file);
     if (status != KITH_OK && !file->ours && !found) {
         kin_writer_drop(&file->writer);
@@ -342,14 +342,13 @@ static kith_status put_line(kin_pairs_file *file, item one)
 
 static kith_status put_lines(kin_pairs_file *file, const kith_pairs *pairs, const double *distances)
 {
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     kith_status status = KITH_OK;
     for (int64_t p = 0; p < pairs->count && status == KITH_OK; p++) {
         const item one = {pairs->query_ids[p], pairs->corpus_ids[p], distances[p]};
         status = put_line(file, one);
     }
     file->count += pairs->count;
-    kin_number_leave(locale);
     return status;
 }
 

@@ -152,7 +152,7 @@ enum { KEY_ROOM = 48, DEPTH_MAX = 8, NUMBER_ROOM = 40 };
 
 int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64_t k)
 {
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     int used = snprintf(text, KIN_META_TEXT, "{\"kind\": \"%s\"",
                         meta->kind == KITH_KIND_GRAPH ? "graph" : "result");
     const size_t room = KIN_META_TEXT;
@@ -183,7 +183,6 @@ int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64
                          meta->points.checksum);
     }
     used += snprintf(text + used, room - (size_t)used, "}");
-    kin_number_leave(locale);
     return used;
 }
 
@@ -364,11 +363,10 @@ static void make_honest(json *j)
 
 void kin_meta_parse(const char *text, uint64_t bytes, kith_result_meta *meta)
 {
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     json j = {.at = text, .end = text + bytes, .meta = *meta};
     if (take_value(&j, "", 0)) {
         make_honest(&j);
         *meta = j.meta;
     }
-    kin_number_leave(locale);
 }

@@ -108,11 +108,9 @@ static kith_status save_text(const kin_saved *s, kith_format format)
     kin_writer writer;
     KIN_TRY(kin_writer_open_text(s->ctx, s->path, &writer));
     const char separator = separator_of(format);
-    const kin_number_locale locale = kin_number_enter();
-    const kith_status status =
-        is_wide(format) ? put_wide(&writer, separator, s) : put_long(&writer, separator, s);
-    kin_number_leave(locale);
-    return kin_writer_close(&writer, status);
+    KIN_C_NUMBERS();
+    return kin_writer_close(&writer, is_wide(format) ? put_wide(&writer, separator, s)
+                                                     : put_long(&writer, separator, s));
 }
 
 /* ---- All formats ----------------------------------------------------------------------------- */

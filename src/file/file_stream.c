@@ -480,8 +480,7 @@ kith_status kin_stream_open(kith_ctx *ctx, const char *path,
     s->journal.file = -1;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, choose(ctx, path, s), fail);
-    KIN_TRY_GOTO(status, kin_writer_open_partial(ctx, path, part == NULL, &s->writer, &found),
-                 fail);
+    KIN_TRY_GOTO(status, kin_writer_open_as(ctx, path, part == NULL, &s->writer, &found), fail);
     KIN_TRY_GOTO(status, init_journal(ctx, params->job != NULL ? params->job : "", s), close);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &s->buffer, KIN_STREAM_BUFFER, 1, "a read buffer"), close);
     KIN_TRY_GOTO(status, begin(ctx, s, params->restart != 0), close);

@@ -126,9 +126,8 @@ static kith_status measure(kin_text *text, int64_t *rows)
 static kith_status inspect(const kin_source *source, kith_file_info *info)
 {
     kin_text text = {.source = source};
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     const kith_status status = measure(&text, &info->rows);
-    kin_number_leave(locale);
     kin_free(source->ctx, text.places);
     info->cols = text.cols;
     info->dtype = KITH_F64;
@@ -175,9 +174,8 @@ static kith_status read_points(const kin_source *source, kith_points *points)
 {
     kin_text text = {.source = source};
     const kin_fpenv mode = kin_fpenv_enter();
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     const kith_status status = read_text(points, &text);
-    kin_number_leave(locale);
     kin_fpenv_leave(mode);
     kin_free(source->ctx, text.places);
     kin_input_close(source->ctx, source->input);

@@ -170,7 +170,7 @@ static kith_status fail_map(kith_ctx *ctx, const char *path)
                        "cannot be mapped into memory: %s", strerror(errno));
 }
 
-static kith_status open_map(kith_ctx *ctx, const char *path, bool follows, kin_map *map)
+kith_status kin_map_open(kith_ctx *ctx, const char *path, bool follows, kin_map *map)
 {
     int file = -1;
     uint64_t bytes = 0;
@@ -188,16 +188,6 @@ static kith_status open_map(kith_ctx *ctx, const char *path, bool follows, kin_m
     }
     (void)close(file);
     return status;
-}
-
-kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map)
-{
-    return open_map(ctx, path, true, map);
-}
-
-kith_status kin_map_open_own(kith_ctx *ctx, const char *path, kin_map *map)
-{
-    return open_map(ctx, path, false, map);
 }
 
 kith_status kin_map_reserve(kith_ctx *ctx, uint64_t bytes, kin_map *map)

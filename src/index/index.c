@@ -277,8 +277,7 @@ void kith_index_free(kith_index *index)
 static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
                                kith_index_params *known)
 {
-    *known = kith_index_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_index_params, method), given, known));
+    KIN_TRY(KIN_TAKE(ctx, kith_index_params, method, given, known));
     const int method = (int)known->method;
     const bool graph = method == KITH_METHOD_GRAPH;
     KIN_TRY(graph ? KITH_OK : kin_check_method(ctx, method));
@@ -310,8 +309,10 @@ static void take_graph(const kith_index_params *params, kith_index *index)
 
 /* What an index is made from. */
 typedef struct origin {
-    const kith_matrix *points; /* NULL: the file */
-    kith_index_params params;
+    const kith_matrix *points;
+    const kith_index_params *given;
+    kith_index_params params; /* those, as this library knows them */
+    bool opens;               /* instead of all that the file */
     const char *path;
     bool on_device; /* the points */
     void *stream;   /* which fills them */
@@ -341,8 +342,7 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
     const kith_index_params *params = &from->params;
     kin_index_source source = {.name = "points"};
     KIN_TRY(kin_check_matrix(ctx, from->points, "points", &source.points));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             source.points.cols, &source.distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, source.points.cols, &source.distance));
     KIN_TRY(kin_check_period(ctx, params->period, &source.distance));
     index->method = params->method == KITH_METHOD_AUTO ? KITH_METHOD_EXACT : params->method;
     KIN_TRY(
@@ -379,7 +379,7 @@ static kith_status make_in(kith_ctx *own, const origin *from, kith_index **out)
     kith_index *index = NULL;
     KIN_TRY(allocate(own, &index));
     const kith_status status =
-        from->path != NULL ? load_file(own, from->path, index) : create(own, from, index);
+        from->opens ? load_file(own, from->path, index) : create(own, from, index);
     if (status != KITH_OK) {
         release(index);
         return status;
@@ -392,9 +392,11 @@ static kith_status make_in(kith_ctx *own, const origin *from, kith_index **out)
     return KITH_OK;
 }
 
-static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
+static kith_status make(kith_ctx *ctx, origin *from, kith_index **out)
 {
     kin_index_call call;
+    KIN_TRY(from->opens ? kin_check_path(ctx, from->path)
+                        : take_params(ctx, from->given, &from->params));
     KIN_TRY(kin_check_out(ctx, out));
     kith_ctx *own = kin_ctx_new(&ctx->params);
     KIN_FAIL_IF(own == NULL, ctx, KITH_E_MEMORY, kin_at(NULL),
@@ -409,40 +411,27 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
     return status;
 }
 
-static kith_status make_of_points(kith_ctx *ctx, const kith_index_params *params, origin *from,
-                                  kith_index **out)
-{
-    kin_clear_out(out);
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = take_params(ctx, params, &from->params);
-    KIN_THEN(status, make(ctx, from, out));
-    return kin_call_end(&call, status);
-}
-
 kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
                               const kith_index_params *params, kith_index **out)
 {
-    origin from = {.points = points};
-    return make_of_points(ctx, params, &from, out);
+    origin from = {.points = points, .given = params};
+    kin_clear_out(out);
+    KIN_CALL(ctx, make(ctx, &from, out));
 }
 
 kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
                                    const kith_index_params *params, kith_index **out, void *stream)
 {
-    origin from = {.points = points, .on_device = true, .stream = stream};
-    return make_of_points(ctx, params, &from, out);
+    origin from = {.points = points, .given = params, .on_device = true, .stream = stream};
+    kin_clear_out(out);
+    KIN_CALL(ctx, make(ctx, &from, out));
 }
 
 kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
 {
+    origin from = {.opens = true, .path = path};
     kin_clear_out(out);
-    kin_call call;
-    const origin from = {.path = path};
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_check_path(ctx, path);
-    KIN_THEN(status, make(ctx, &from, out));
-    return kin_call_end(&call, status);
+    KIN_CALL(ctx, make(ctx, &from, out));
 }
 
 /* ---- Asked ----------------------------------------------------------------------------------- */

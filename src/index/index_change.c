@@ -125,7 +125,6 @@ static kith_status append_rows(change *c, const kith_matrix *given)
         return put_there(c, c->before.rows, &c->added, 0, c->added.rows);
     }
     const kin_distance *distance = &c->index->kept->prepared.distance;
-    KIN_TRY(kin_metric_check(c->ctx, &c->added, distance->metric, "points"));
     KIN_TRY(kin_metric_check_box(c->ctx, &c->added, distance, "points"));
     KIN_TRY(make_room(c, c->before.rows + c->added.rows));
     return kin_parallel_rows(c->ctx, NULL, c->source.points.rows, ROWS_A_PIECE, append_row, c);
@@ -335,21 +334,14 @@ static kith_status change_alone(kith_ctx *ctx, kith_index *index, const rows_to_
     return status;
 }
 
-static kith_status change_index(kith_ctx *ctx, kith_index *index, const rows_to_change *rows)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, change_alone(ctx, index, rows));
-}
-
 kith_status kith_index_add(kith_ctx *ctx, kith_index *index, const kith_matrix *points)
 {
     const rows_to_change rows = {.points = points};
-    return change_index(ctx, index, &rows);
+    KIN_CALL(ctx, change_alone(ctx, index, &rows));
 }
 
 kith_status kith_index_remove(kith_ctx *ctx, kith_index *index, const uint32_t *ids, int64_t count)
 {
     const rows_to_change rows = {.ids = ids, .count = count, .go = true};
-    return change_index(ctx, index, &rows);
+    KIN_CALL(ctx, change_alone(ctx, index, &rows));
 }

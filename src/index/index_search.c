@@ -295,8 +295,8 @@ static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
 {
     kin_knn_job job;
     kin_limit limit;
-    kith_search_params known = kith_search_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, &known));
+    kith_search_params known;
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, params, &known));
     if (known.filter != NULL) {
         return search_filtered(ctx, index, queries, &known, out);
     }
@@ -480,7 +480,7 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     kith_search_params known;
     kith_matrix asked;
     KIN_TRY(refuse_cpu(ctx, index));
-    KIN_TRY(kin_api_take_filtered(ctx, params, &known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, params, &known));
     const uint32_t enqueue = (known.flags & KITH_ENQUEUE) != 0 ? KIN_FUSED_ENQUEUE : 0;
     known.flags &= ~(uint32_t)KITH_ENQUEUE;
     if (index->method == KITH_METHOD_GRAPH) {
@@ -624,22 +624,16 @@ static void plan_cpu(const kith_ctx *ctx, const kith_index *index, const kin_knn
     plan->prepared_bytes = need.prepared_bytes;
     plan->state_bytes = need.state_bytes;
     plan->peak_bytes = kin_size_add(need.peak_bytes, plan->result_bytes);
-    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
 }
 
 static void plan_gpu(const kith_index *index, const kin_knn_job *job, kith_plan *plan)
 {
     const kith_matrix none = {.rows = 0}; /* the corpus is there */
     kin_gpu_enter(index->gpu);
-    plan->gpu_budget_bytes = kin_gpu_room(index->gpu);
-    kin_device_name(index->gpu, plan->backend, sizeof plan->backend);
-    kin_gpu_leave(index->gpu);
     const kin_fused_need need = kin_tree_gpu_corpus_need(&index->kept->planted, &job->queries,
-                                                         &job->request, plan->gpu_budget_bytes);
-    plan->gpu_bytes = need.whole_bytes;
-    plan->gpu_least_bytes = need.least_bytes;
-    plan->gpu_corpus_chunks = need.corpus_chunks;
-    plan->gpu_query_stripes = need.query_stripes;
+                                                         &job->request, kin_gpu_room(index->gpu));
+    kin_api_plan_gpu(index->gpu, &need, plan);
+    kin_gpu_leave(index->gpu);
     kin_api_plan_host(&none, &job->queries, &job->request, 0, plan);
 }
 
@@ -654,20 +648,14 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
     const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0,
                                   .k = params != NULL ? params->k : 0};
     KIN_TRY(check_knn(ctx, index, queries, params, &shape, &job));
-    const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
-                                         sizeof(uint32_t) + sizeof(float));
-    const uint64_t limit = kin_limit_bytes(&job.request, shape.rows);
-    kith_plan own = {.threads = ctx->threads, .result_bytes = result};
+    kith_plan own = kin_api_plan_begin(ctx, shape.rows, shape.k, "tree");
     KIN_TRY(refuse_missing(ctx, index, &job.request));
     if (index->gpu != NULL) {
         plan_gpu(index, &job, &own);
     } else {
         plan_cpu(ctx, index, &job, &own);
     }
-    own.state_bytes = kin_size_add(own.state_bytes, limit);
-    own.peak_bytes = kin_size_add(own.peak_bytes, limit);
-    (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(own.method, sizeof own.method, "tree");
+    kin_api_plan_add(&own, kin_limit_bytes(&job.request, shape.rows));
     kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }

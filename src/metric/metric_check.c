@@ -260,6 +260,7 @@ kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
                                  const kin_distance *distance, const char *name)
 {
     check_job job = {.matrix = *matrix, .period = distance->period};
+    KIN_TRY(kin_metric_check(ctx, matrix, distance->metric, name));
     return distance->period != NULL ? check_rows(ctx, &job, distance, name) : KITH_OK;
 }
 

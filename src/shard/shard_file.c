@@ -448,7 +448,7 @@ kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t sha
     char *path = NULL;
     KIN_HOLD(hold, ctx);
     KIN_TRY(path_of(&hold, folder, name, &path));
-    KIN_TRY(kin_writer_open_own(ctx, path, &s.writer));
+    KIN_TRY(kin_writer_open_as(ctx, path, false, &s.writer, NULL));
     KIN_TRY(kin_writer_close(&s.writer, put_all(&s)));
     folder->versions[shard] = name.version;
     folder->bytes_written += s.places[0].bytes + s.places[1].bytes +

@@ -80,7 +80,7 @@ static kith_status find_job(kin_shard_folder *folder)
     KIN_TRY(name_target(folder, &hold, &target));
     kith_status status = kin_journal_init(folder->ctx, target, "", &folder->journal);
     if (status == KITH_OK && access(folder->journal.path, F_OK) == 0) {
-        status = kin_map_open_own(folder->ctx, folder->journal.path, &map);
+        status = kin_map_open(folder->ctx, folder->journal.path, false, &map);
         if (status == KITH_E_FORMAT) { /* whoever goes on is told; who begins anew removes it */
             kin_forgive(folder->ctx);
             status = KITH_OK;
@@ -262,7 +262,7 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
     if (access(folder->journal.path, F_OK) != 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_map_open_own(folder->ctx, folder->journal.path, &map));
+    KIN_TRY(kin_map_open(folder->ctx, folder->journal.path, false, &map));
     const kin_journal_kind kind =
         kin_journal_judge(&folder->journal, (const char *)map.data, map.bytes, theirs, ours);
     kin_map_close(&map);

@@ -26,8 +26,7 @@ static const uint64_t RESERVE_BYTES = (uint64_t)32 << 20;
 static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
                                kith_shard_params *known)
 {
-    *known = kith_shard_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_shard_params, format), given, known));
+    KIN_TRY(KIN_TAKE(ctx, kith_shard_params, format, given, known));
     KIN_REFUSE_IF((known->exact == NULL) == (known->descent == NULL), ctx, "params",
                   "has exact and descent both %s (set one of them)",
                   known->exact == NULL ? "NULL" : "set");
@@ -106,9 +105,7 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
 {
     kin_descent_job graph;
-    job->descent = kith_descent_params_default();
-    KIN_TRY(kin_take_params(job->ctx, KIN_GROWS(kith_descent_params, flags), job->params.descent,
-                            &job->descent));
+    KIN_TRY(KIN_TAKE(job->ctx, kith_descent_params, flags, job->params.descent, &job->descent));
     const kith_search_params params = kin_shard_search_params(&job->descent, job->descent.k);
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = params.k};
     KIN_TRY(kin_descent_check(job->ctx, points, &params, 0, &out, &graph));
@@ -151,7 +148,7 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
 {
     kin_descent_job merge;
     kin_gpu *gpu = NULL;
-    KIN_TRY(kin_descent_check_shape(job->ctx, shape, params, &merge));
+    KIN_TRY(kin_descent_check(job->ctx, shape, params, KIN_API_SHAPE, NULL, &merge));
     merge.request.split = shape->rows / 2;
     KIN_TRY(kin_cost_finds_gpu(job->ctx, &merge, &gpu));
     if (gpu != NULL) {
@@ -183,7 +180,7 @@ static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merg
             kin_shard_search_params(&job->descent, kin_min_i64(job->k, most));
         params.recall_at = kin_min_i64(params.recall_at, params.k);
         params.metric = job->metric; /* needs what its keys need, and is checked by name */
-        KIN_TRY(kin_descent_check_shape(job->ctx, &shape, &params, &alone));
+        KIN_TRY(kin_descent_check(job->ctx, &shape, &params, KIN_API_SHAPE, NULL, &alone));
         KIN_TRY(kin_descent_plan(job->ctx, &alone, false, plan));
         return merges ? plan_merge(job, &shape, &params, plan) : KITH_OK;
     }

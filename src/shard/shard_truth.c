@@ -385,8 +385,7 @@ static kith_status find(kin_truth *t)
 static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, kin_truth *t)
 {
     t->ctx = ctx;
-    t->params = kith_truth_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_truth_params, filter), given, &t->params));
+    KIN_TRY(KIN_TAKE(ctx, kith_truth_params, filter, given, &t->params));
     if (t->params.ranges != NULL) {
         *t->params.ranges = NULL;
     }

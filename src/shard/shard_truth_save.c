@@ -54,9 +54,8 @@ static void print_extent(const kin_truth *t, char text[NUMBER_BYTES])
         (void)snprintf(text, NUMBER_BYTES, "k %" PRId64, t->k);
         return;
     }
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     (void)kin_number_print(number, sizeof number, t->params.radius, false);
-    kin_number_leave(locale);
     (void)snprintf(text, NUMBER_BYTES, "radius %s", number);
 }
 

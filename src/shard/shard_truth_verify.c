@@ -260,7 +260,7 @@ static kith_status open_npy(const kin_truth *t, told *f)
 {
     const char *path = t->params.path;
     kin_npy npy;
-    KIN_TRY(kin_map_open(t->ctx, path, &f->map));
+    KIN_TRY(kin_map_open(t->ctx, path, true, &f->map));
     KIN_TRY(kin_npy_parse(t->ctx, path, f->map.data, f->map.bytes, &npy));
     f->ids64 = npy.data;
     return npy.kind == 'i' && npy.item_bytes == sizeof(int64_t) && !npy.big_endian &&
@@ -275,7 +275,7 @@ static kith_status open_knn(const kin_truth *t, told *f)
 {
     const uint64_t entries = (uint64_t)t->queries.rows * (uint64_t)t->k;
     uint32_t header[2] = {0};
-    KIN_TRY(kin_map_open(t->ctx, t->params.path, &f->map));
+    KIN_TRY(kin_map_open(t->ctx, t->params.path, true, &f->map));
     if (f->map.bytes != sizeof header + entries * 8) {
         return fail_shape(t, t->params.path);
     }
