@@ -53,6 +53,10 @@ kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const
  * KIN_GROWS(kith_search_params, flags): its name, where the first field stands that a caller may
  * not know, and its size. */
 #define KIN_GROWS(type, first) #type, offsetof(type, first), sizeof(type)
+/* Parameters as this library knows them, whatever the caller's struct_size: defaults, then what the
+ * caller has set (kin_take_params). */
+#define KIN_TAKE(ctx, type, first, given, known) \
+    (*(known) = type##_default(), kin_take_params((ctx), KIN_GROWS(type, first), (given), (known)))
 /* Parameters as this library knows them: *known, which are the defaults, become the caller's as far
  * as these reach. */
 kith_status kin_take_params(kith_ctx *ctx, const char *type, size_t least, size_t size,
@@ -86,8 +90,7 @@ static inline void kin_clear_out(void *out)
 }
 static inline kith_status kin_check_out(kith_ctx *ctx, const void *out)
 {
-    KIN_PASS_IF(out != NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "is NULL (give room for a pointer)");
+    KIN_ALLOW_IF(out != NULL, ctx, "out", "is NULL (give room for a pointer)");
 }
 /* Parameters as this library knows them, whatever the caller's struct_size. No filter. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
@@ -97,7 +100,7 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
 
 kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
                                 const kith_search_params *given, const kith_neighbors *out,
-                                kin_graph_job *job);
+                                kin_knn_job *job);
 kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                               const kith_search_params *given, const kith_neighbors *out,
                               kin_knn_job *job);
@@ -116,9 +119,6 @@ kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool gr
                                 kin_filter_job *job);
 /* Numbers of groups, but of those that lie on a GPU. */
 kith_status kin_api_check_groups(kith_ctx *ctx, const kin_filter_job *job);
-/* Parameters, of which the filter is read. */
-kith_status kin_api_take_filtered(kith_ctx *ctx, const kith_search_params *given,
-                                  kith_search_params *params);
 /* A search or a graph (queries NULL) with a filter; given: as kin_take_params has them. job->there
  * is read, all else is made. */
 kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
@@ -139,20 +139,21 @@ typedef struct kin_graph_choice {
     kith_search_params params; /* as kin_take_params has them */
     kin_choice choice;
     kin_descent_job descent; /* where it descends or may */
-    kin_graph_job exact;     /* where it does not or may not; not of shapes alone */
+    kin_knn_job exact;       /* where it does not or may not; not of shapes alone */
 } kin_graph_choice;
 
 /* The way that params name, or leave open. *known: as kin_take_params has them. */
 kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
                                 kith_search_params *known, kin_choice *choice);
 
-/* place: of fused_search.h. */
+/* A place beside those of fused_search.h: of the points the shape is all that matters, of graphs
+ * what is known of them, and `out` is not looked at. */
+enum { KIN_API_SHAPE = 1u << 30 };
+
+/* place: of fused_search.h, or KIN_API_SHAPE. */
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_search_params *given, uint32_t place,
                                  const kith_neighbors *out, kin_graph_choice *job);
-/* Of points whose shape is all that matters. */
-kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_search_params *given, kin_graph_choice *job);
 
 /* report: NULL, or checked. */
 kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
@@ -160,8 +161,8 @@ kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kit
 
 /* ---- Approximate graphs --------------------------------------------------------------------- */
 
-/* params: here and below as kin_take_params has them. place: of fused_search.h. Of `out` and
- * points.data addresses are not followed. */
+/* params: here and below as kin_take_params has them. place: as above. Of `out` and points.data
+ * addresses are not followed. */
 kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                               const kith_search_params *params, uint32_t place,
                               const kith_neighbors *out, kin_descent_job *job);
@@ -169,9 +170,6 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
 /* What a descent shall have beside what any graph has. */
 kith_status kin_api_take_descent(kith_ctx *ctx, const kith_search_params *params,
                                  kith_descent_params *descent);
-/* As kin_descent_check, of points whose shape is all that matters. */
-kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
-                                    const kith_search_params *params, kin_descent_job *job);
 /* All of *plan but what its caller estimates. reads: points.data are there, and may be read. */
 kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool reads,
                              kith_plan *plan);
@@ -233,13 +231,10 @@ kith_status kin_check_same_metric(kith_ctx *ctx, kith_metric metric, kith_metric
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 
-/* place: of fused_search.h; on a device all that may be a descent is one. */
+/* place: as above; on a device all that may be a descent is one. */
 kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                 const kith_search_params *given, uint32_t place,
                                 const kith_neighbors *out, kin_merge_job *job);
-/* Of points whose shape is all that matters, and of graphs what is known of them. */
-kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets,
-                                      const kith_search_params *given, kin_merge_job *job);
 
 /* ---- Device memory (api_cuda.c) -------------------------------------------------------------- */
 
@@ -289,6 +284,12 @@ typedef struct kin_api_filtering {
 } kin_api_filtering;
 kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f);
 
+/* What all plans say: lists of k of so many rows, the processor, and the method. */
+kith_plan kin_api_plan_begin(const kith_ctx *ctx, int64_t rows, int64_t k, const char *method);
+/* What it needs of a GPU, whose room is the budget. */
+void kin_api_plan_gpu(kin_gpu *gpu, const kin_fused_need *need, kith_plan *plan);
+/* Memory beside what a plan says so far. */
+void kin_api_plan_add(kith_plan *plan, uint64_t bytes);
 /* What the host holds beside the answer of a GPU, at most; gpu_corpus_chunks and result_bytes of
  * the plan are set. batches: of a pipeline that selects on the host. */
 void kin_api_plan_host(const kith_matrix *corpus, const kith_matrix *queries,

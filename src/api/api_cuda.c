@@ -20,11 +20,11 @@ kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *
     if (kin_gpu_get_module() == NULL) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
     }
-    KIN_FAIL_IF(own < 0, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "is no address in device memory (use the function of kith.h for host memory)");
-    KIN_FAIL_IF(*device >= 0 && own != *device, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "lies on cuda:%d and data on cuda:%d (copy one to the other's)", (int)own,
-                (int)*device);
+    KIN_REFUSE_IF(own < 0, ctx, name,
+                  "is no address in device memory (use the function of kith.h for host memory)");
+    KIN_REFUSE_IF(*device >= 0 && own != *device, ctx, name,
+                  "lies on cuda:%d and data on cuda:%d (copy one to the other's)", (int)own,
+                  (int)*device);
     *device = own;
     return KITH_OK;
 }
@@ -60,11 +60,10 @@ kith_status kin_api_check_device(kith_ctx *ctx, int32_t device)
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
-    KIN_PASS_IF(ctx->device != KIN_DEVICE_CUDA || ctx->device_index < 0 ||
-                    ctx->device_index == device,
-                ctx, KITH_E_ARGUMENT, kin_at("points"),
-                "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
-                (int)device, (int)ctx->device_index);
+    KIN_ALLOW_IF(
+        ctx->device != KIN_DEVICE_CUDA || ctx->device_index < 0 || ctx->device_index == device, ctx,
+        "points", "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
+        (int)device, (int)ctx->device_index);
 }
 
 kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream)
@@ -194,7 +193,7 @@ static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filte
 {
     kin_api_limit limit;
     kin_filter_job job = f->job;
-    kin_knn_job asked = {.queries = job.queries, .request = job.request};
+    kin_knn_job asked = kin_filter_without(&job);
     uint32_t *excluded = NULL;
     KIN_TRY(check_place(ctx, gpu, job.filter.groups, "groups"));
     KIN_TRY(check_place(ctx, gpu, job.filter.query_groups, "query_groups"));
@@ -257,17 +256,11 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
 static kith_status pick_there(kith_ctx *ctx, const void *arg, const kin_filter_job *job,
                               const kin_filter_place *where, bool *done)
 {
-    const kin_graph_job graph = {.points = job->corpus, .request = job->request};
-    const kin_knn_job knn = {
-        .corpus = job->corpus, .queries = job->queries, .request = job->request};
+    const kin_knn_job plain = kin_filter_without(job);
     (void)arg;
     *done = kin_filter_allows_all(&job->filter, job->corpus.rows);
-    if (*done) {
-        return job->graph
-                   ? kin_method_graph_on_gpu(ctx, where->gpu, &graph, where->place, where->out)
-                   : kin_method_knn_on_gpu(ctx, where->gpu, &knn, where->place, where->out);
-    }
-    return kin_engine_filter_on_gpu(ctx, job, where, done);
+    return *done ? kin_method_knn_on_gpu(ctx, where->gpu, &plain, where->place, where->out)
+                 : kin_engine_filter_on_gpu(ctx, job, where, done);
 }
 
 /* queries NULL: a graph; params: as kin_take_params has them. */
@@ -294,18 +287,21 @@ static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *j
     return KITH_OK;
 }
 
+static kith_status solve_knn(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
+                             const kith_neighbors *out)
+{
+    kin_api_limit limit;
+    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, false, &limit));
+    const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, limit.place, &limit.cut.out);
+    return kin_api_limit_end(ctx, gpu, &limit, status);
+}
+
 static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *job,
                          const kith_neighbors *out)
 {
-    kin_api_limit limit;
     kin_choose_on(ctx, gpu, &job->descent, &job->choice);
-    if (job->choice.descends) {
-        return descend(ctx, gpu, &job->descent, out, job->params.descent_report);
-    }
-    KIN_TRY(kin_api_limit_begin(ctx, &job->exact.request, out, false, &limit));
-    const kith_status status =
-        kin_method_graph_on_gpu(ctx, gpu, &job->exact, limit.place, &limit.cut.out);
-    return kin_api_limit_end(ctx, gpu, &limit, status);
+    return job->choice.descends ? descend(ctx, gpu, &job->descent, out, job->params.descent_report)
+                                : solve_knn(ctx, gpu, &job->exact, out);
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
@@ -316,7 +312,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     int32_t index = -1;
     kith_search_params known;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_take_filtered(ctx, given, &known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &known));
     if (known.filter != NULL) {
         return filtered(ctx, points, NULL, &known, out, stream);
     }
@@ -350,15 +346,6 @@ kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job
     return KITH_OK;
 }
 
-static kith_status solve_knn(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
-                             const kith_neighbors *out)
-{
-    kin_api_limit limit;
-    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, false, &limit));
-    const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, limit.place, &limit.cut.out);
-    return kin_api_limit_end(ctx, gpu, &limit, status);
-}
-
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out, void *stream)
 {
@@ -368,7 +355,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     int32_t index = -1;
     kith_search_params known;
     const kith_matrix none = {0};
-    KIN_TRY(kin_api_take_filtered(ctx, given, &known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &known));
     if (known.filter != NULL) {
         return filtered(ctx, corpus, queries != NULL ? queries : &none, &known, out, stream);
     }
@@ -463,28 +450,26 @@ kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 
 /* ---- Selection ------------------------------------------------------------------------------ */
 
-static kith_status select_in(kith_ctx *ctx, const kin_select_job *job, void *stream)
-{
-    kin_gpu *gpu = NULL;
-    int32_t index = -1;
-    KIN_TRY(kin_api_find_device(ctx, job->values, "data", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->ids, "values.ids", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->out_values, "out.values", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->out_ids, "out.ids", &index));
-    KIN_TRY(kin_api_find_device(ctx, job->out_kth, "out.kth", &index));
-    KIN_TRY(begin(ctx, index, stream, &gpu));
-    KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, job, true)));
-    kin_api_select_report(ctx, gpu, job);
-    return KITH_OK;
-}
-
 static kith_status select_lists(kith_ctx *ctx, const kith_values *values,
                                 const kith_select_params *params, const kith_selection *out,
                                 void *stream)
 {
     kin_select_job job;
+    kin_gpu *gpu = NULL;
+    int32_t index = -1;
     KIN_TRY(kin_api_check_select(ctx, values, params, out, &job));
-    return job.rows == 0 ? KITH_OK : select_in(ctx, &job, stream);
+    if (job.rows == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_api_find_device(ctx, job.values, "data", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.ids, "values.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.out_values, "out.values", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.out_ids, "out.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.out_kth, "out.kth", &index));
+    KIN_TRY(begin(ctx, index, stream, &gpu));
+    KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, &job, true)));
+    kin_api_select_report(ctx, gpu, &job);
+    return KITH_OK;
 }
 
 kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,

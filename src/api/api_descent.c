@@ -25,17 +25,16 @@ kith_status kin_api_take_descent(kith_ctx *ctx, const kith_search_params *params
 /* A share may be 0, its default, up to 1. Written so that NaN is none. */
 static kith_status check_share(kith_ctx *ctx, double share, const char *name)
 {
-    KIN_PASS_IF(share >= 0.0 && share <= 1.0, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "is %g, must be 0 to 1", share);
+    KIN_ALLOW_IF(share >= 0.0 && share <= 1.0, ctx, name, "is %g, must be 0 to 1", share);
 }
 
 /* The recall that is wanted. */
 static kith_status check_wanted(kith_ctx *ctx, const kith_search_params *params)
 {
     KIN_TRY(check_share(ctx, params->recall, "recall"));
-    KIN_PASS_IF(params->recall_at >= 0 && params->recall_at <= params->k, ctx, KITH_E_ARGUMENT,
-                kin_at("recall_at"), "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
-                (long long)params->k);
+    KIN_ALLOW_IF(params->recall_at >= 0 && params->recall_at <= params->k, ctx, "recall_at",
+                 "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
+                 (long long)params->k);
 }
 
 static kith_status check_numbers(kith_ctx *ctx, const kith_search_params *params,
@@ -45,24 +44,23 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_search_params *params
     KIN_TRY(check_wanted(ctx, params));
     KIN_TRY(check_share(ctx, descent->delta, "delta"));
     KIN_TRY(check_share(ctx, descent->start_share, "start_share"));
-    KIN_FAIL_IF(descent->sample < -1, ctx, KITH_E_ARGUMENT, kin_at("sample"),
-                "is %lld, must be at least 1 (or 0: %d; or -1: none)", (long long)descent->sample,
-                (int)USUAL_SAMPLE);
-    KIN_FAIL_IF(descent->sample == -1 && params->recall > 0.0, ctx, KITH_E_ARGUMENT,
-                kin_at("recall"),
-                "is %g and sample is -1, without which nobody knows the recall (leave one out)",
-                params->recall);
-    KIN_FAIL_IF(descent->rounds < -1, ctx, KITH_E_ARGUMENT, kin_at("rounds"),
-                "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
-                (int)descent->rounds);
-    KIN_FAIL_IF(descent->candidates < 0 || descent->candidates > MOST_CANDIDATES, ctx,
-                KITH_E_ARGUMENT, kin_at("candidates"), "is %d, must be 1 to %d (left out: by k)",
-                (int)descent->candidates, (int)MOST_CANDIDATES);
-    KIN_FAIL_IF(descent->list != 0 && descent->list <= params->k, ctx, KITH_E_ARGUMENT,
-                kin_at("list"), "is %d, must be at least %lld, one more than k (left out: by k)",
-                (int)descent->list, (long long)params->k + 1);
-    KIN_PASS_IF(descent->all_updates >= -1 && descent->all_updates <= 1, ctx, KITH_E_ARGUMENT,
-                kin_at("all_updates"), "is %d, must be 1, -1 or 0", (int)descent->all_updates);
+    KIN_REFUSE_IF(descent->sample < -1, ctx, "sample",
+                  "is %lld, must be at least 1 (or 0: %d; or -1: none)", (long long)descent->sample,
+                  (int)USUAL_SAMPLE);
+    KIN_REFUSE_IF(descent->sample == -1 && params->recall > 0.0, ctx, "recall",
+                  "is %g and sample is -1, without which nobody knows the recall (leave one out)",
+                  params->recall);
+    KIN_REFUSE_IF(descent->rounds < -1, ctx, "rounds",
+                  "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
+                  (int)descent->rounds);
+    KIN_REFUSE_IF(descent->candidates < 0 || descent->candidates > MOST_CANDIDATES, ctx,
+                  "candidates", "is %d, must be 1 to %d (left out: by k)", (int)descent->candidates,
+                  (int)MOST_CANDIDATES);
+    KIN_REFUSE_IF(descent->list != 0 && descent->list <= params->k, ctx, "list",
+                  "is %d, must be at least %lld, one more than k (left out: by k)",
+                  (int)descent->list, (long long)params->k + 1);
+    KIN_ALLOW_IF(descent->all_updates >= -1 && descent->all_updates <= 1, ctx, "all_updates",
+                 "is %d, must be 1, -1 or 0", (int)descent->all_updates);
 }
 
 /* The largest id of a row, empty slots apart; a loop that the compiler turns into vectors. */
@@ -78,15 +76,15 @@ static uint32_t largest_id(const uint32_t *ids, int64_t count)
 
 static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t rows)
 {
-    KIN_FAIL_IF(init->ids == NULL || init->k < 1 || init->rows != rows, ctx, KITH_E_ARGUMENT,
-                kin_at("init"), "is %lld x %lld%s, must be a graph of %lld rows with its ids",
-                (long long)init->rows, (long long)init->k, init->ids == NULL ? " without ids" : "",
-                (long long)rows);
+    KIN_REFUSE_IF(init->ids == NULL || init->k < 1 || init->rows != rows, ctx, "init",
+                  "is %lld x %lld%s, must be a graph of %lld rows with its ids",
+                  (long long)init->rows, (long long)init->k,
+                  init->ids == NULL ? " without ids" : "", (long long)rows);
     for (int64_t row = 0; row < rows; row++) {
         const uint32_t most = largest_id(init->ids + row * init->k, init->k);
         KIN_FAIL_IF((int64_t)most >= rows, ctx, KITH_E_DATA, kin_at("init"),
-                    "has id %lu in row %lld, must be below %lld, the number of points "
-                    "(give the points that the graph was built of)",
+                    "has id %lu in row %lld, must be below %lld, the number of points (give the "
+                    "points that the graph was built of)",
                     (unsigned long)most, (long long)row, (long long)rows);
     }
     return KITH_OK;
@@ -96,8 +94,8 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                                const kin_distance *distance, int64_t rows, kin_graph_start *start)
 {
     const int given = (int)params->start; /* an enumerator may hold anything */
-    KIN_FAIL_IF(given < KITH_START_AUTO || given > KITH_START_GRAPH, ctx, KITH_E_ARGUMENT,
-                kin_at("start"), "is %d, which is no start (use one of kith_start)", given);
+    KIN_REFUSE_IF(given < KITH_START_AUTO || given > KITH_START_GRAPH, ctx, "start",
+                  "is %d, which is no start (use one of kith_start)", given);
     const bool graph = given == KITH_START_GRAPH;
     if (graph ? params->init == NULL : params->init != NULL && given != KITH_START_AUTO) {
         return graph ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
@@ -106,16 +104,14 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                                    "is set and start is neither KITH_START_GRAPH nor auto (set "
                                    "both or none)");
     }
-    KIN_FAIL_IF(given == KITH_START_SCREEN && !kin_exact_screens(distance), ctx, KITH_E_ARGUMENT,
-                kin_at("start"),
-                "is screen and the metric is %s, which has none (use auto or random)",
-                kith_metric_name(distance->metric));
-    KIN_FAIL_IF(params->start_share != 0.0 &&
-                    (given == KITH_START_RANDOM || given == KITH_START_GGM || graph ||
-                     params->init != NULL),
-                ctx, KITH_E_ARGUMENT, kin_at("start_share"),
-                "is %g, and the start is no screen, which alone has one (leave it out)",
-                params->start_share);
+    KIN_REFUSE_IF(given == KITH_START_SCREEN && !kin_exact_screens(distance), ctx, "start",
+                  "is screen and the metric is %s, which has none (use auto or random)",
+                  kith_metric_name(distance->metric));
+    KIN_REFUSE_IF(
+        params->start_share != 0.0 && (given == KITH_START_RANDOM || given == KITH_START_GGM ||
+                                       graph || params->init != NULL),
+        ctx, "start_share", "is %g, and the start is no screen, which alone has one (leave it out)",
+        params->start_share);
     static const kin_graph_start starts[] = {[KITH_START_AUTO] = KIN_GRAPH_START_AUTO,
                                              [KITH_START_RANDOM] = KIN_GRAPH_START_RANDOM,
                                              [KITH_START_SCREEN] = KIN_GRAPH_START_SCREEN,
@@ -157,6 +153,13 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
     kith_descent_params descent;
     kin_distance distance;
     kin_graph_start start = KIN_GRAPH_START_AUTO;
+    kith_matrix shape = {0};
+    kith_neighbors none;
+    if (place == KIN_API_SHAPE) {
+        points = kin_check_shape(points, &shape);
+        none = (kith_neighbors){.rows = shape.rows, .k = params->k};
+        out = &none;
+    }
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->points.cols, &distance));
@@ -166,7 +169,8 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, params, &descent));
-    KIN_FAIL_IF(place != 0 && descent.init != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("init"),
+    KIN_FAIL_IF((place & KIN_FUSED_DATA_ON_DEVICE) != 0 && descent.init != NULL, ctx,
+                KITH_E_UNSUPPORTED, kin_at("init"),
                 "is set, and calls on device memory have none (leave it out)");
     KIN_TRY(check_start(ctx, &descent, &distance, job->points.rows, &start));
     take_job(params, &descent, &distance, start, job);
@@ -193,46 +197,29 @@ static void plan_cpu(const kith_ctx *ctx, const kin_descent_job *job,
     const uint64_t least = kin_graph_bytes(&job->points, &request, known, ctx->threads, true);
     plan->state_bytes = kin_size_add(plan->state_bytes, most);
     plan->undecided_bytes = most > least ? most - least : 0;
-    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
-}
-
-kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
-                                    const kith_search_params *params, kin_descent_job *job)
-{
-    kith_matrix shape = {0};
-    points = kin_check_shape(points, &shape);
-    const kith_neighbors out = {.rows = shape.rows, .k = params->k};
-    return kin_descent_check(ctx, points, params, 0, &out, job);
 }
 
 kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool reads, kith_plan *plan)
 {
     const kin_distance *distance = &job->request.distance;
-    const uint64_t answers = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->request.k);
     kin_gpu *gpu = NULL;
     kin_graph_request request = job->request;
     kin_rows_known known = kin_prepare_unknown(&job->points, distance);
     KIN_TRY(kin_cost_finds_gpu(ctx, job, &gpu));
     kin_descent_complete(gpu, job->points.rows, &request);
-    *plan = (kith_plan){.threads = ctx->threads,
-                        .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),
-                        .state_bytes = sample_bytes(job)};
+    *plan = kin_api_plan_begin(ctx, job->points.rows, job->request.k, "descent");
+    plan->state_bytes = sample_bytes(job);
     if (gpu == NULL) {
         if (reads && distance->metric != KITH_CUSTOM) {
             KIN_TRY(kin_prepare_know(ctx, &job->points, distance, &known));
         }
         plan_cpu(ctx, job, &request, known, plan);
     } else {
-        plan->gpu_bytes = kin_graph_gpu_bytes_on(gpu, &job->points, &request);
-        plan->gpu_least_bytes = plan->gpu_bytes;
-        plan->gpu_budget_bytes = kin_gpu_room(gpu);
-        plan->gpu_corpus_chunks = 1;
-        plan->gpu_query_stripes = 1;
-        kin_device_name(gpu, plan->backend, sizeof plan->backend);
+        const uint64_t bytes = kin_graph_gpu_bytes_on(gpu, &job->points, &request);
+        const kin_fused_need need = {bytes, bytes, 1, 1, 0};
+        kin_api_plan_gpu(gpu, &need, plan);
     }
     plan->peak_bytes = kin_size_add(plan->state_bytes, plan->result_bytes);
-    (void)snprintf(plan->isa, sizeof plan->isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(plan->method, sizeof plan->method, "descent");
     return KITH_OK;
 }
 
@@ -246,24 +233,23 @@ static kith_status check_recall(kith_ctx *ctx, const kith_search_params *params,
                                 const kith_walk_params *walk)
 {
     KIN_TRY(check_wanted(ctx, params));
-    KIN_FAIL_IF(params->recall > 0.0 && walk->width != 0, ctx, KITH_E_ARGUMENT, kin_at("recall"),
-                "is %g and width is %lld, which a recall chooses (leave one out)", params->recall,
-                (long long)walk->width);
-    KIN_FAIL_IF(walk->sample < -1 || (walk->sample == -1 && params->recall > 0.0), ctx,
-                KITH_E_ARGUMENT, kin_at("sample"),
-                "is %lld, must be at least 1 (or 0: %d; or, where no recall is wanted, -1: none)",
-                (long long)walk->sample, (int)USUAL_SAMPLE);
+    KIN_REFUSE_IF(params->recall > 0.0 && walk->width != 0, ctx, "recall",
+                  "is %g and width is %lld, which a recall chooses (leave one out)", params->recall,
+                  (long long)walk->width);
+    KIN_REFUSE_IF(walk->sample < -1 || (walk->sample == -1 && params->recall > 0.0), ctx, "sample",
+                  "is %lld, must be at least 1 (or 0: %d; or, where no recall is wanted, -1: none)",
+                  (long long)walk->sample, (int)USUAL_SAMPLE);
     return KITH_OK;
 }
 
 static kith_status check_walk(kith_ctx *ctx, const kith_walk_params *walk, int64_t k)
 {
-    KIN_FAIL_IF(walk->width != 0 && walk->width < k, ctx, KITH_E_ARGUMENT, kin_at("width"),
-                "is %lld, must be at least k, %lld (left out: by k, or by a recall)",
-                (long long)walk->width, (long long)k);
-    KIN_PASS_IF(walk->meets >= 0, ctx, KITH_E_ARGUMENT, kin_at("meets"),
-                "is %lld, must be at least 1 (or 0: what serves many queries at once)",
-                (long long)walk->meets);
+    KIN_REFUSE_IF(walk->width != 0 && walk->width < k, ctx, "width",
+                  "is %lld, must be at least k, %lld (left out: by k, or by a recall)",
+                  (long long)walk->width, (long long)k);
+    KIN_ALLOW_IF(walk->meets >= 0, ctx, "meets",
+                 "is %lld, must be at least 1 (or 0: what serves many queries at once)",
+                 (long long)walk->meets);
 }
 
 /* What is of exact searches alone. */

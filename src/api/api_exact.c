@@ -11,18 +11,19 @@ static const char *const OF_EXCLUDE = "the corpus has no more rows beside the ex
 
 kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
                                 const kith_search_params *given, const kith_neighbors *out,
-                                kin_graph_job *job)
+                                kin_knn_job *job)
 {
     kith_search_params params;
     kin_distance distance;
+    *job = (kin_knn_job){.graph = true};
     KIN_TRY(kin_check_search_params(ctx, given, &params));
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
-    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->points.cols, &distance));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->corpus));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &distance));
     KIN_TRY(kin_check_period(ctx, params.period, &distance));
     const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
-    KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
-                             self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
-    KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->points.rows));
+    KIN_TRY(kin_check_output(ctx, params.k, job->corpus.rows - (self ? 0 : 1),
+                             self ? OF_SEARCH : OF_GRAPH, out, job->corpus.rows));
+    KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->corpus.rows));
     KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     job->request = kin_engine_request(&params, &distance);
     return KITH_OK;
@@ -39,60 +40,38 @@ static bool is_exacts(const kith_search_params *params)
 kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
                                 kith_search_params *known, kin_choice *choice)
 {
-    *known = kith_search_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, known));
     KIN_TRY(kin_refuse_filter(ctx, known));
     *choice = (kin_choice){.descends = (int)known->method == KITH_METHOD_DESCENT};
-    KIN_FAIL_IF(choice->descends && is_exacts(known), ctx, KITH_E_ARGUMENT, kin_at("method"),
-                "is descent, and flags, pipeline or tree_height have what is of exact "
-                "graphs alone (leave one out)");
+    KIN_REFUSE_IF(choice->descends && is_exacts(known), ctx, "method",
+                  "is descent, and flags, pipeline or tree_height have what is of exact graphs "
+                  "alone (leave one out)");
     KIN_TRY(choice->descends
                 ? kin_refuse_period(ctx, known->period, "a descent has none (leave it out)")
                 : KITH_OK);
-    KIN_FAIL_IF(!(known->recall >= 0.0 && known->recall <= 1.0), ctx, KITH_E_ARGUMENT,
-                kin_at("recall"), "is %g, must be 0 to 1", known->recall);
+    KIN_REFUSE_IF(!(known->recall >= 0.0 && known->recall <= 1.0), ctx, "recall",
+                  "is %g, must be 0 to 1", known->recall);
     choice->open = known->method == KITH_METHOD_AUTO && known->recall < 1.0 &&
                    known->period == NULL && !is_exacts(known);
     return KITH_OK;
-}
-
-static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
-                               kin_graph_choice *job, bool *may_descend)
-{
-    *job = (kin_graph_choice){.params = kith_search_params_default()};
-    KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
-    job->choice.open &= job->params.recall > 0.0;
-    *may_descend = job->choice.open || job->choice.descends;
-    return KITH_OK;
-}
-
-/* A start that begins with two graphs. */
-static kith_status check_alone(kith_ctx *ctx, const kin_graph_choice *job)
-{
-    KIN_PASS_IF(job->descent.request.start != KIN_GRAPH_START_GGM, ctx, KITH_E_ARGUMENT,
-                kin_at("start"), "is ggm, which merges two graphs (leave it out, or merge)");
 }
 
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_search_params *given, uint32_t place,
                                  const kith_neighbors *out, kin_graph_choice *job)
 {
-    bool may = false;
-    KIN_TRY(take_choice(ctx, given, job, &may));
-    KIN_TRY(may ? kin_descent_check(ctx, points, &job->params, place, out, &job->descent)
+    kin_choice *choice = &job->choice;
+    *job = (kin_graph_choice){.params = kith_search_params_default()};
+    KIN_TRY(kin_api_take_choice(ctx, given, &job->params, choice));
+    choice->open &= job->params.recall > 0.0;
+    KIN_TRY(choice->open || choice->descends
+                ? kin_descent_check(ctx, points, &job->params, place, out, &job->descent)
                 : KITH_OK);
-    KIN_TRY(check_alone(ctx, job));
-    return job->choice.descends ? KITH_OK
-                                : kin_api_check_graph(ctx, points, &job->params, out, &job->exact);
-}
-
-kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_search_params *given, kin_graph_choice *job)
-{
-    bool may = false;
-    KIN_TRY(take_choice(ctx, given, job, &may));
-    KIN_TRY(may ? kin_descent_check_shape(ctx, points, &job->params, &job->descent) : KITH_OK);
-    return check_alone(ctx, job);
+    KIN_REFUSE_IF(job->descent.request.start == KIN_GRAPH_START_GGM, ctx, "start",
+                  "is ggm, which merges two graphs (leave it out, or merge)");
+    return choice->descends || place == KIN_API_SHAPE
+               ? KITH_OK
+               : kin_api_check_graph(ctx, points, &job->params, out, &job->exact);
 }
 
 kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
@@ -104,13 +83,6 @@ kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kit
     return KITH_OK;
 }
 
-kith_status kin_api_take_filtered(kith_ctx *ctx, const kith_search_params *given,
-                                  kith_search_params *params)
-{
-    *params = kith_search_params_default();
-    return kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params);
-}
-
 kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
                                    const kith_matrix *queries, const kith_search_params *given,
                                    const kith_neighbors *out, kin_filter_job *job)
@@ -118,8 +90,7 @@ kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     const bool is_graph = queries == NULL;
     const char *name = is_graph ? "points" : "corpus";
     kith_search_params params = *given;
-    kin_graph_job graph;
-    kin_knn_job knn;
+    kin_knn_job plain;
     kith_neighbors lists;
     *job = (kin_filter_job){.there = job->there};
     KIN_TRY(kin_check_matrix(ctx, corpus, name, &job->corpus));
@@ -129,9 +100,9 @@ kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     KIN_TRY(kin_api_check_lists(ctx, job, params.k, out, &lists));
     params.filter = NULL;
     const kith_neighbors *checked = out != NULL ? &lists : NULL;
-    KIN_TRY(is_graph ? kin_api_check_graph(ctx, corpus, &params, checked, &graph)
-                     : kin_api_check_knn(ctx, corpus, queries, &params, checked, &knn));
-    job->request = is_graph ? graph.request : knn.request;
+    KIN_TRY(is_graph ? kin_api_check_graph(ctx, corpus, &params, checked, &plain)
+                     : kin_api_check_knn(ctx, corpus, queries, &params, checked, &plain));
+    job->request = plain.request;
     return KITH_OK;
 }
 
@@ -146,28 +117,22 @@ kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     return kin_engine_filter(ctx, &job, out);
 }
 
-static kith_status filtered_graph(kith_ctx *ctx, const kith_matrix *points,
-                                  const kith_search_params *params, const kith_neighbors *out)
-{
-    kin_filter_job job = {0};
-    KIN_TRY(kin_api_check_filtered(ctx, points, NULL, params, out, &job));
-    return kin_engine_filter(ctx, &job, out);
-}
-
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, const kith_report *report)
 {
     kin_graph_choice job;
+    kin_filter_job under = {0};
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &filtered));
     if (filtered.filter != NULL) {
-        return filtered_graph(ctx, points, &filtered, out);
+        KIN_TRY(kin_api_check_filtered(ctx, points, NULL, &filtered, out, &under));
+        return kin_engine_filter(ctx, &under, out);
     }
     KIN_TRY(kin_api_check_choice(ctx, points, given, 0, out, &job));
     KIN_TRY(kin_choose(ctx, &job.descent, &job.choice));
     return job.choice.descends ? kin_api_descend(ctx, &job.descent, out, job.params.descent_report)
-                               : kin_engine_graph(ctx, &job.exact, out);
+                               : kin_engine_knn(ctx, &job.exact, out);
 }
 
 kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
@@ -201,6 +166,7 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
                               kin_knn_job *job)
 {
     kith_search_params params;
+    *job = (kin_knn_job){.graph = false};
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &job->corpus));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &job->request.distance));
@@ -215,7 +181,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_knn_job job;
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &filtered));
     if ((int)filtered.method == KITH_METHOD_GRAPH) {
         return kin_api_walk(ctx, corpus, queries, &filtered, out);
     }
@@ -250,8 +216,8 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     KIN_TRY(kin_check_period(ctx, params.period, &distance));
     KIN_TRY(kin_check_output(ctx, params.k, job.b.rows, OF_SEARCH, ab, job.a.rows));
     KIN_TRY(kin_check_output(ctx, params.k, job.a.rows, OF_SEARCH, ba, job.b.rows));
-    KIN_FAIL_IF(params.exclude != NULL, ctx, KITH_E_ARGUMENT, kin_at("exclude"),
-                "has no meaning in both directions at once (leave it out)");
+    KIN_REFUSE_IF(params.exclude != NULL, ctx, "exclude",
+                  "has no meaning in both directions at once (leave it out)");
     KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     job.request = kin_engine_request(&params, &distance);
     KIN_TRY(kin_method_refuse_tree(ctx, &job.request, "both directions at once have none"));
@@ -310,11 +276,11 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &qm));
     KIN_TRY(kin_check_cols(ctx, &cm, "the corpus", &qm, "queries"));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, cm.cols, &distance));
-    KIN_FAIL_IF(p == NULL, ctx, KITH_E_ARGUMENT, kin_at("pairs"), "is NULL (give pairs of rows)");
-    KIN_FAIL_IF(p->count < 0 || (p->count > 0 &&
-                                 (p->query_ids == NULL || p->corpus_ids == NULL || out == NULL)),
-                ctx, KITH_E_ARGUMENT, kin_at("count"),
-                "is %lld with ids or out NULL (give arrays of that length)", (long long)p->count);
+    KIN_REFUSE_IF(p == NULL, ctx, "pairs", "is NULL (give pairs of rows)");
+    KIN_REFUSE_IF(p->count < 0 || (p->count > 0 &&
+                                   (p->query_ids == NULL || p->corpus_ids == NULL || out == NULL)),
+                  ctx, "count", "is %lld with ids or out NULL (give arrays of that length)",
+                  (long long)p->count);
     KIN_TRY(check_ids(ctx, p->query_ids, p->count, qm.rows, "query_ids"));
     KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};

@@ -13,8 +13,7 @@ static kith_status begin(kith_ctx *ctx, const char *path, const void *out)
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "is NULL, must point to where the result goes");
+    KIN_REFUSE_IF(out == NULL, ctx, "out", "is NULL, must point to where the result goes");
     return kin_check_path(ctx, path);
 }
 
@@ -26,21 +25,18 @@ static kith_status take_points_params(kith_ctx *ctx, const kith_points_params *g
     KIN_TRY(given == NULL
                 ? KITH_OK
                 : kin_take_params(ctx, KIN_GROWS(kith_points_params, use), given, params));
-    KIN_FAIL_IF(params->use < KITH_USE_POINTS || params->use > KITH_USE_COLUMN ||
-                    params->header < KITH_HEADER_AUTO || params->header > KITH_HEADER_NO,
-                ctx, KITH_E_ARGUMENT, kin_at("use"),
-                "is %d and header %d, must be a kith_points_use and a kith_header",
-                (int)params->use, (int)params->header);
-    if (params->delimiter < 0 || params->delimiter > '~' ||
-        (params->delimiter != 0 && strchr(",;\t ", params->delimiter) == NULL)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("delimiter"),
-                           "is %" PRId32 ", must be 0 or one of , ; tab and blank",
-                           params->delimiter);
-    }
-    KIN_FAIL_IF(params->rows < 0, ctx, KITH_E_ARGUMENT, kin_at("rows"),
-                "is %" PRId64 ", must be at least 0", params->rows);
-    KIN_PASS_IF(params->columns == NULL || params->columns[0] != '\0', ctx, KITH_E_ARGUMENT,
-                kin_at("columns"), "is empty (NULL takes all)");
+    KIN_REFUSE_IF(params->use < KITH_USE_POINTS || params->use > KITH_USE_COLUMN ||
+                      params->header < KITH_HEADER_AUTO || params->header > KITH_HEADER_NO,
+                  ctx, "use", "is %d and header %d, must be a kith_points_use and a kith_header",
+                  (int)params->use, (int)params->header);
+    KIN_REFUSE_IF(params->delimiter < 0 || params->delimiter > '~' ||
+                      (params->delimiter != 0 && strchr(",;\t ", params->delimiter) == NULL),
+                  ctx, "delimiter", "is %" PRId32 ", must be 0 or one of , ; tab and blank",
+                  params->delimiter);
+    KIN_REFUSE_IF(params->rows < 0, ctx, "rows", "is %" PRId64 ", must be at least 0",
+                  params->rows);
+    KIN_ALLOW_IF(params->columns == NULL || params->columns[0] != '\0', ctx, "columns",
+                 "is empty (NULL takes all)");
 }
 
 kith_status kith_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
@@ -61,11 +57,6 @@ const kith_points_source *kith_points_get_source(const kith_points *points)
 const kith_matrix *kith_points_matrix(const kith_points *points)
 {
     return (uint64_t)points->values.cols <= KIN_COLS_MAX ? &points->matrix : NULL;
-}
-
-void kith_points_free(kith_points *points)
-{
-    kin_points_close(points);
 }
 
 static kith_status check_matrix(kith_ctx *ctx, const kith_matrix *points)
@@ -97,8 +88,7 @@ kith_status kith_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "is NULL, must be room for a fingerprint");
+    KIN_REFUSE_IF(out == NULL, ctx, "out", "is NULL, must be room for a fingerprint");
     KIN_TRY(check_matrix(ctx, points));
     return kin_fingerprint_make(ctx, points, out);
 }
@@ -170,12 +160,11 @@ kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format
     KIN_FAIL_IF(neighbors == NULL || neighbors->ids == NULL, ctx, KITH_E_ARGUMENT,
                 kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
                 "is NULL, must be what to save");
-    KIN_FAIL_IF(neighbors->rows < 1 || (uint64_t)neighbors->rows > KIN_ROWS_MAX ||
-                    neighbors->k < 1 || (uint64_t)neighbors->k > KIN_ROWS_MAX ||
-                    neighbors->k > INT64_MAX / 8 / neighbors->rows,
-                ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
-                "has %" PRId64 " rows of %" PRId64 ", both must be at least 1", neighbors->rows,
-                neighbors->k);
+    KIN_REFUSE_IF(neighbors->rows < 1 || (uint64_t)neighbors->rows > KIN_ROWS_MAX ||
+                      neighbors->k < 1 || (uint64_t)neighbors->k > KIN_ROWS_MAX ||
+                      neighbors->k > INT64_MAX / 8 / neighbors->rows,
+                  ctx, "neighbors", "has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
+                  neighbors->rows, neighbors->k);
     return kin_progress_end(ctx, kin_result_save(ctx, path, format, neighbors, &own));
 }
 
@@ -185,11 +174,11 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
     kith_result_meta own;
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(take_meta(ctx, meta, &own));
-    KIN_FAIL_IF(ranges == NULL || kith_ranges_lists(ranges)->ids == NULL, ctx, KITH_E_ARGUMENT,
-                kin_at("ranges"), "%s (search without count_only to have ids to save)",
-                ranges == NULL ? "is NULL" : "holds counts alone");
-    KIN_FAIL_IF(ranges->gpu != NULL, ctx, KITH_E_ARGUMENT, kin_at("ranges"),
-                "lie on a GPU (leave KITH_RANGES_ON_DEVICE out of a search to be saved)");
+    KIN_REFUSE_IF(ranges == NULL || kith_ranges_lists(ranges)->ids == NULL, ctx, "ranges",
+                  "%s (search without count_only to have ids to save)",
+                  ranges == NULL ? "is NULL" : "holds counts alone");
+    KIN_REFUSE_IF(ranges->gpu != NULL, ctx, "ranges",
+                  "lie on a GPU (leave KITH_RANGES_ON_DEVICE out of a search to be saved)");
     return kin_progress_end(ctx, kin_ranges_save(ctx, path, kith_ranges_lists(ranges), &own));
 }
 
@@ -205,23 +194,16 @@ const kith_neighbors *kith_result_neighbors(const kith_result *result)
     return &result->neighbors;
 }
 
-void kith_result_free(kith_result *result)
-{
-    kin_result_close(result);
-}
-
 /* ---- Results in pieces ---------------------------------------------------------------------- */
 
 static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *given,
                                const kith_result_meta *meta, kith_result_stream_params *params)
 {
-    *params = kith_result_stream_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_result_stream_params, restart), given, params));
-    KIN_FAIL_IF(params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
-                    params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows,
-                ctx, KITH_E_ARGUMENT, kin_at("params"),
-                "has %" PRId64 " rows of %" PRId64 ", both must be at least 1", params->rows,
-                params->k);
+    KIN_TRY(KIN_TAKE(ctx, kith_result_stream_params, restart, given, params));
+    KIN_REFUSE_IF(params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
+                      params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows,
+                  ctx, "params", "has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
+                  params->rows, params->k);
     KIN_PASS_IF(meta->corpus_rows >= 1 && (uint64_t)meta->corpus_rows <= KIN_ROWS_MAX, ctx,
                 KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
                 "is %" PRId64 ", must be the rows that ids point into", meta->corpus_rows);
@@ -252,8 +234,8 @@ static kith_status begin_stream(kith_ctx *ctx, const void *stream, const void *w
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    KIN_PASS_IF(stream != NULL && what != NULL, ctx, KITH_E_ARGUMENT,
-                kin_at(stream == NULL ? "stream" : "neighbors"), "is NULL");
+    KIN_ALLOW_IF(stream != NULL && what != NULL, ctx, stream == NULL ? "stream" : "neighbors",
+                 "is NULL");
 }
 
 kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
@@ -269,21 +251,15 @@ kith_status kith_result_stream_finish(kith_ctx *ctx, kith_result_stream *stream)
     return kin_progress_end(ctx, kin_stream_finish(ctx, stream));
 }
 
-void kith_result_stream_free(kith_result_stream *stream)
-{
-    kin_stream_close(stream);
-}
-
 /* ---- Selections ----------------------------------------------------------------------------- */
 
 /* What of an answer of selection does not depend on what is saved of it. */
 static kith_status check_selected(kith_ctx *ctx, int64_t rows, kith_dtype dtype)
 {
     const kin_item item = kin_item_of(dtype);
-    KIN_FAIL_IF(item.kind != 'f' && item.kind != 'h', ctx, KITH_E_ARGUMENT, kin_at("dtype"),
-                "is %d, must be that of what was selected from", (int)dtype);
-    KIN_PASS_IF(rows >= 0, ctx, KITH_E_ARGUMENT, kin_at("rows"),
-                "is %" PRId64 ", must be at least 0", rows);
+    KIN_REFUSE_IF(item.kind != 'f' && item.kind != 'h', ctx, "dtype",
+                  "is %d, must be that of what was selected from", (int)dtype);
+    KIN_ALLOW_IF(rows >= 0, ctx, "rows", "is %" PRId64 ", must be at least 0", rows);
 }
 
 kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_selection *selection,
@@ -291,20 +267,17 @@ kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_sele
 {
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(check_selected(ctx, rows, dtype));
-    KIN_FAIL_IF(selection == NULL, ctx, KITH_E_ARGUMENT, kin_at("selection"),
-                "is NULL, must be what to save");
+    KIN_REFUSE_IF(selection == NULL, ctx, "selection", "is NULL, must be what to save");
     if (selection->kth != NULL) {
         const kith_matrix column = {
             .data = selection->kth, .rows = rows, .cols = 1, .dtype = dtype};
         return kin_progress_end(ctx, kin_points_save_vector(ctx, path, &column));
     }
-    KIN_FAIL_IF(params == NULL || params->struct_size < offsetof(kith_select_params, buffer), ctx,
-                KITH_E_ARGUMENT, kin_at("params"),
-                "is NULL or was not made by kith_select_params_default()");
-    KIN_FAIL_IF(params->k < 1 || params->k > INT64_MAX / 8 / (rows > 0 ? rows : 1), ctx,
-                KITH_E_ARGUMENT, kin_at("k"),
-                "is %" PRId64 " with %" PRId64 " rows, must be that of the selection", params->k,
-                rows);
+    KIN_REFUSE_IF(params == NULL || params->struct_size < offsetof(kith_select_params, buffer), ctx,
+                  "params", "is NULL or was not made by kith_select_params_default()");
+    KIN_REFUSE_IF(params->k < 1 || params->k > INT64_MAX / 8 / (rows > 0 ? rows : 1), ctx, "k",
+                  "is %" PRId64 " with %" PRId64 " rows, must be that of the selection", params->k,
+                  rows);
     const kin_selected selected = {.values = selection->values,
                                    .ids = selection->ids,
                                    .rows = rows,

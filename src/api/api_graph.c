@@ -34,9 +34,9 @@ static kith_status verify(kith_ctx *ctx, const kith_matrix *points, const kith_n
     if (wrong == NULL || first_wrong == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "wrong or first_wrong is NULL (give room for them)");
     }
-    KIN_FAIL_IF(params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld and the graph has lists of %lld (take a k of at most that)",
-                (long long)params.k, (long long)graph->k);
+    KIN_REFUSE_IF(params.k > graph->k, ctx, "k",
+                  "is %lld and the graph has lists of %lld (take a k of at most that)",
+                  (long long)params.k, (long long)graph->k);
     kith_neighbors truth = {.rows = matrix.rows, .k = params.k};
     KIN_HOLD(hold, ctx);
     KIN_NEW(&hold, truth.ids, kin_size_mul((uint64_t)truth.rows, (uint64_t)kin_max_i64(truth.k, 0)),
@@ -61,15 +61,15 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
 {
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
     KIN_TRY(kin_check_graph(ctx, graph, graph->rows));
-    KIN_FAIL_IF(graph->distances == NULL && graph->distances64 == NULL, ctx, KITH_E_ARGUMENT,
-                kin_at("graph"), "has neither distances nor distances64 (give one of them)");
+    KIN_REFUSE_IF(graph->distances == NULL && graph->distances64 == NULL, ctx, "graph",
+                  "has neither distances nor distances64 (give one of them)");
     *metric = *metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : *metric;
-    KIN_FAIL_IF(!kin_metric_is(*metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                "is %d, which is no metric (use one of kith_metric)", (int)*metric);
+    KIN_REFUSE_IF(!kin_metric_is(*metric), ctx, "metric",
+                  "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
-    KIN_PASS_IF(symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL, ctx,
-                KITH_E_ARGUMENT, kin_at("symmetry"),
-                "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL", (int)symmetry);
+    KIN_ALLOW_IF(symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL, ctx,
+                 "symmetry", "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL",
+                 (int)symmetry);
 }
 
 static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
@@ -115,11 +115,10 @@ typedef struct removal {
 static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
                                kith_remove_params *params)
 {
-    *params = kith_remove_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_remove_params, flags), given, params));
-    KIN_PASS_IF((params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0, ctx, KITH_E_ARGUMENT,
-                kin_at("flags"), "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
-                (unsigned)params->flags);
+    KIN_TRY(KIN_TAKE(ctx, kith_remove_params, flags, given, params));
+    KIN_ALLOW_IF((params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0, ctx, "flags",
+                 "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
+                 (unsigned)params->flags);
 }
 
 static kith_status check_removal(removal *r, const kith_matrix *points, const kith_neighbors *graph,
@@ -133,11 +132,11 @@ static kith_status check_removal(removal *r, const kith_matrix *points, const ki
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->lists = (kin_remove_job){
         .graph = graph, .wanted = r->params.k, .self = (r->params.flags & KITH_INCLUDE_SELF) != 0};
-    KIN_FAIL_IF(r->params.removed == NULL, ctx, KITH_E_ARGUMENT, kin_at("removed"),
-                "is NULL (give a byte for each point)");
-    KIN_FAIL_IF(r->params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld and the graph has lists of %lld (take a k of at most that)",
-                (long long)r->params.k, (long long)graph->k);
+    KIN_REFUSE_IF(r->params.removed == NULL, ctx, "removed",
+                  "is NULL (give a byte for each point)");
+    KIN_REFUSE_IF(r->params.k > graph->k, ctx, "k",
+                  "is %lld and the graph has lists of %lld (take a k of at most that)",
+                  (long long)r->params.k, (long long)graph->k);
     return kin_check_room(ctx, report, "report", "kith_remove_report");
 }
 
@@ -235,8 +234,14 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     return KITH_OK;
 }
 
-static kith_status remove_points(removal *r, const kith_neighbors *out, kith_remove_report *report)
+static kith_status remove_points(kith_ctx *ctx, const kith_matrix *points,
+                                 const kith_neighbors *graph, const kith_remove_params *params,
+                                 const kith_neighbors *out, kith_remove_report *report)
 {
+    KIN_HOLD(hold, ctx);
+    removal removed = {.ctx = ctx, .hold = &hold};
+    removal *r = &removed;
+    KIN_TRY(check_removal(r, points, graph, params, report));
     KIN_TRY(keep(r, out));
     const bool anew = (double)r->lists.lacking_count > MOST_REPAIRED * (double)r->lists.left;
     if (anew) {
@@ -245,9 +250,9 @@ static kith_status remove_points(removal *r, const kith_neighbors *out, kith_rem
         KIN_TRY(write_lists(r, out));
         KIN_TRY(r->lists.lacking_count > 0 ? repair(r, out) : KITH_OK);
     }
-    r->ctx->report.exact = !anew                        ? kin_exactness_of(r->lists.graph)
-                           : r->params.approximate == 0 ? KITH_CERTIFIED
-                                                        : KITH_APPROXIMATE;
+    ctx->report.exact = !anew                        ? kin_exactness_of(r->lists.graph)
+                        : r->params.approximate == 0 ? KITH_CERTIFIED
+                                                     : KITH_APPROXIMATE;
     if (r->params.map != NULL) {
         memcpy(r->params.map, r->lists.map, (size_t)r->points.rows * sizeof *r->params.map);
     }
@@ -258,21 +263,11 @@ static kith_status remove_points(removal *r, const kith_neighbors *out, kith_rem
     return KITH_OK;
 }
 
-static kith_status remove_from(kith_ctx *ctx, const kith_matrix *points,
-                               const kith_neighbors *graph, const kith_remove_params *params,
-                               const kith_neighbors *out, kith_remove_report *report)
-{
-    KIN_HOLD(hold, ctx);
-    removal r = {.ctx = ctx, .hold = &hold};
-    KIN_TRY(check_removal(&r, points, graph, params, report));
-    return remove_points(&r, out, report);
-}
-
 kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                               const kith_remove_params *params, const kith_neighbors *out,
                               kith_remove_report *report)
 {
-    KIN_CALL(ctx, remove_from(ctx, points, graph, params, out, report));
+    KIN_CALL(ctx, remove_points(ctx, points, graph, params, out, report));
 }
 
 /* ---- Two graphs made one --------------------------------------------------------------------- */
@@ -294,6 +289,10 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
                               int64_t rows, const wanted_lists *wanted, kith_neighbors *checked)
 {
     const int64_t others = rows - (wanted->self ? 0 : 1);
+    if (wanted->place == KIN_API_SHAPE) { /* only what is known of it matters */
+        *checked = (kith_neighbors){.rows = rows, .meta = graph != NULL ? graph->meta : NULL};
+        return KITH_OK;
+    }
     if (rows == 0 && graph == NULL) {
         *checked = (kith_neighbors){.k = wanted->k};
         return KITH_OK;
@@ -301,42 +300,34 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
     if (rows > 0) {
         KIN_TRY(kin_check_neighbors(ctx, graph, name));
     }
-    KIN_FAIL_IF(graph->rows != rows, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "has %lld rows and its set %lld points (first_rows of points.rows are "
-                "set 1, the others set 2)",
-                (long long)graph->rows, (long long)rows);
-    KIN_FAIL_IF(graph->k < kin_min_i64(wanted->k, others), ctx, KITH_E_ARGUMENT, kin_at(name),
-                "has lists of %lld and k is %lld (take a k of at most that, or a graph "
-                "with longer lists)",
-                (long long)graph->k, (long long)wanted->k);
+    KIN_REFUSE_IF(graph->rows != rows, ctx, name,
+                  "has %lld rows and its set %lld points (first_rows of points.rows are set 1, the "
+                  "others set 2)",
+                  (long long)graph->rows, (long long)rows);
+    KIN_REFUSE_IF(
+        graph->k < kin_min_i64(wanted->k, others), ctx, name,
+        "has lists of %lld and k is %lld (take a k of at most that, or a graph with longer lists)",
+        (long long)graph->k, (long long)wanted->k);
     *checked = *graph;
     return (wanted->place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
                                                           : KITH_OK;
-}
-
-/* A graph of which only what is known of it matters. */
-static kith_neighbors shape_of(const kith_neighbors *graph, int64_t rows)
-{
-    return (kith_neighbors){.rows = rows, .meta = graph != NULL ? graph->meta : NULL};
-}
-
-static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
-{
-    KIN_PASS_IF(first_rows >= 0 && first_rows <= points->rows, ctx, KITH_E_ARGUMENT,
-                kin_at("first_rows"), "is %lld, must be 0 to %lld (the rows of points)",
-                (long long)first_rows, (long long)points->rows);
 }
 
 static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
                                const wanted_lists *wanted, kin_merge_sets *sets)
 {
     const int64_t first = given->first_rows;
-    KIN_TRY(kin_check_matrix(ctx, given->points, "points", &sets->points));
-    KIN_TRY(check_first(ctx, &sets->points, first));
+    const bool shape = wanted->place == KIN_API_SHAPE;
+    kith_matrix like;
+    const kith_matrix *points = shape ? kin_check_shape(given->points, &like) : given->points;
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &sets->points));
+    const int64_t rows = sets->points.rows;
+    KIN_REFUSE_IF(first < 0 || first > rows, ctx, "first_rows",
+                  "is %lld, must be 0 to %lld (the rows of points)", (long long)first,
+                  (long long)rows);
     sets->first_rows = first;
     KIN_TRY(check_side(ctx, given->graph1, NAMES[0], first, wanted, &sets->graph[0]));
-    return check_side(ctx, given->graph2, NAMES[1], sets->points.rows - first, wanted,
-                      &sets->graph[1]);
+    return check_side(ctx, given->graph2, NAMES[1], rows - first, wanted, &sets->graph[1]);
 }
 
 static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
@@ -361,10 +352,10 @@ static kith_status check_start(kith_ctx *ctx, const kith_search_params *params)
 {
     kith_descent_params descent;
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
-    KIN_PASS_IF(descent.init == NULL && (int)descent.start != KITH_START_GRAPH, ctx,
-                KITH_E_ARGUMENT, kin_at(descent.init != NULL ? "init" : "start"),
-                "is %s, and a merge begins with its two graphs (leave it out)",
-                descent.init != NULL ? "set" : "KITH_START_GRAPH");
+    KIN_ALLOW_IF(descent.init == NULL && (int)descent.start != KITH_START_GRAPH, ctx,
+                 descent.init != NULL ? "init" : "start",
+                 "is %s, and a merge begins with its two graphs (leave it out)",
+                 descent.init != NULL ? "set" : "KITH_START_GRAPH");
 }
 
 static void begin_with_both(kin_merge_job *job)
@@ -411,14 +402,11 @@ static kith_status take_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                               const kith_search_params *given, kin_merge_job *job)
 {
     memset(job, 0, sizeof *job);
-    KIN_TRY(sets != NULL ? KITH_OK
-                         : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sets"),
-                                       "is NULL (give points and two graphs)"));
+    KIN_REFUSE_IF(sets == NULL, ctx, "sets", "is NULL (give points and two graphs)");
     KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
     const bool excludes = job->params.exclude != NULL;
-    KIN_PASS_IF((job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes, ctx, KITH_E_ARGUMENT,
-                kin_at(excludes ? "exclude" : "radius"),
-                "is set, and a merge has none (leave it out)");
+    KIN_ALLOW_IF((job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes, ctx,
+                 excludes ? "exclude" : "radius", "is set, and a merge has none (leave it out)");
 }
 
 /* A recall below 1 is a descent's; where none is wanted, graphs that are certified stay so. *may:
@@ -426,13 +414,14 @@ static kith_status take_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 static kith_status take_way(kith_ctx *ctx, uint32_t place, kin_merge_job *job, bool *may)
 {
     kin_choice *choice = &job->choice;
-    const bool wants = job->params.recall > 0.0 || place != 0;
+    const bool there = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    const bool wants = job->params.recall > 0.0 || there;
     choice->descends |= choice->open && wants;
     choice->open &= !wants && kin_merge_exactness(&job->sets) != KITH_CERTIFIED;
     *may = choice->open || choice->descends;
-    KIN_FAIL_IF(place != 0 && !choice->descends, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                "asks for an exact merge, and graphs in device memory are merged by a "
-                "descent (leave it out, or give host memory)");
+    KIN_FAIL_IF(there && !choice->descends, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                "asks for an exact merge, and graphs in device memory are merged by a descent "
+                "(leave it out, or give host memory)");
     return *may ? check_start(ctx, &job->params) : KITH_OK;
 }
 
@@ -446,34 +435,18 @@ kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
     const wanted_lists wanted = {params->k, (params->flags & KITH_INCLUDE_SELF) != 0, place};
     KIN_TRY(merge_check(ctx, sets, &wanted, &job->sets));
     KIN_TRY(take_way(ctx, place, job, &may));
-    if (may) {
-        KIN_TRY(kin_descent_check(ctx, sets->points, params, place, out, &job->descent));
+    KIN_TRY(may ? kin_descent_check(ctx, sets->points, params, place, out, &job->descent)
+                : KITH_OK);
+    /* Of a shape: halves of lists are memory that others do not take. */
+    if (may && (place != KIN_API_SHAPE || job->descent.request.start == KIN_GRAPH_START_GGM)) {
         begin_with_both(job);
+    }
+    if (place == KIN_API_SHAPE) {
+        return KITH_OK;
     }
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->sets.points.cols, &job->distance));
     KIN_TRY(merge_check_known(ctx, &job->sets, job->distance.metric, place));
     return job->choice.descends ? KITH_OK : check_exact(ctx, out, job);
-}
-
-kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets,
-                                      const kith_search_params *given, kin_merge_job *job)
-{
-    kith_matrix shape;
-    bool may = false;
-    KIN_TRY(take_merge(ctx, sets, given, job));
-    KIN_TRY(
-        kin_check_matrix(ctx, kin_check_shape(sets->points, &shape), "points", &job->sets.points));
-    KIN_TRY(check_first(ctx, &job->sets.points, sets->first_rows));
-    job->sets.first_rows = sets->first_rows;
-    job->sets.graph[0] = shape_of(sets->graph1, sets->first_rows);
-    job->sets.graph[1] = shape_of(sets->graph2, job->sets.points.rows - sets->first_rows);
-    KIN_TRY(take_way(ctx, 0, job, &may));
-    KIN_TRY(may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent)
-                : KITH_OK);
-    if (may && job->descent.request.start == KIN_GRAPH_START_GGM) {
-        begin_with_both(job); /* halves of lists are memory that others do not take */
-    }
-    return KITH_OK;
 }
 
 static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,

@@ -11,8 +11,8 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
 {
     const bool less = graph ? (params->flags & KITH_INCLUDE_SELF) == 0 : params->exclude != NULL;
     const int64_t most = rows - (less ? 1 : 0);
-    KIN_PASS_IF(params->k >= 1 && params->k <= most, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld, must be 1 to %lld", (long long)params->k, (long long)most);
+    KIN_ALLOW_IF(params->k >= 1 && params->k <= most, ctx, "k", "is %lld, must be 1 to %lld",
+                 (long long)params->k, (long long)most);
 }
 
 /* Numbers of rows that tell equal and degenerate ones apart (fused_prepare.c, fused_finish.c: less
@@ -61,13 +61,8 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     }
     *tree = kin_method_takes_tree_gpu(request, corpus, queries);
     const kin_fused_need need = gpu_need(corpus, queries, request, gpu, ctx->threads, *tree);
-    plan->gpu_bytes = need.whole_bytes;
-    plan->gpu_least_bytes = need.least_bytes;
-    plan->gpu_budget_bytes = kin_gpu_room(gpu);
-    plan->gpu_corpus_chunks = need.corpus_chunks;
-    plan->gpu_query_stripes = need.query_stripes;
+    kin_api_plan_gpu(gpu, &need, plan);
     kin_api_plan_host(corpus, queries, request, need.host_bytes, plan);
-    kin_device_name(gpu, plan->backend, sizeof plan->backend);
     kin_gpu_leave(gpu);
     return KITH_OK;
 }
@@ -164,11 +159,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     KIN_TRY(kin_method_check(ctx, &request));
     const bool tree = kin_method_takes_tree(&request, &matrix, other);
-    const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
-                                         sizeof(uint32_t) + sizeof(float));
-    *plan = (kith_plan){.threads = ctx->threads, .result_bytes = result};
-    (void)snprintf(plan->isa, sizeof plan->isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
+    *plan = kin_api_plan_begin(ctx, rows, params.k, "tree");
     const planning p = {.ctx = ctx,
                         .corpus = &matrix,
                         .queries = other,
@@ -184,11 +175,10 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
         }
         KIN_TRY(plan_cpu(&p, plan, &by_tree));
     }
-    const uint64_t limit = kin_limit_bytes(&request, rows);
-    plan->state_bytes = kin_size_add(plan->state_bytes, limit);
-    plan->peak_bytes = kin_size_add(plan->peak_bytes, limit);
-    (void)snprintf(plan->method, sizeof plan->method, "%s",
-                   by_tree && request.pipeline == NULL ? "tree" : method_name(&request));
+    kin_api_plan_add(plan, kin_limit_bytes(&request, rows));
+    if (!by_tree || request.pipeline != NULL) {
+        (void)snprintf(plan->method, sizeof plan->method, "%s", method_name(&request));
+    }
     return KITH_OK;
 }
 
@@ -208,7 +198,7 @@ static kith_status plan_graph(kith_ctx *ctx, const kith_matrix *points,
                               const kith_search_params *given, kith_plan *plan)
 {
     kin_graph_choice job;
-    KIN_TRY(kin_api_check_choice_shape(ctx, points, given, &job));
+    KIN_TRY(kin_api_check_choice(ctx, points, given, KIN_API_SHAPE, NULL, &job));
     KIN_TRY(kin_choose(ctx, &job.descent, &job.choice));
     return plan_way(ctx, points, &job.choice, &job.descent, &job.params, plan);
 }
@@ -283,11 +273,10 @@ static kith_status plan_merge(kith_ctx *ctx, const kith_merge_sets *sets,
     kin_merge_job job;
     kith_plan own;
     KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
-    KIN_TRY(kin_api_check_merge_shape(ctx, sets, given, &job));
+    KIN_TRY(kin_api_check_merge(ctx, sets, given, KIN_API_SHAPE, NULL, &job));
     KIN_TRY(kin_choose_merge(ctx, &job.descent, job.sets.first_rows, &job.choice));
     KIN_TRY(plan_way(ctx, sets->points, &job.choice, &job.descent, &job.params, &own));
-    own.state_bytes = kin_size_add(own.state_bytes, kin_merge_bytes(&job));
-    own.peak_bytes = kin_size_add(own.peak_bytes, kin_merge_bytes(&job));
+    kin_api_plan_add(&own, kin_merge_bytes(&job));
     kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }

@@ -24,10 +24,10 @@ static bool is_mode(kith_predict_mode mode)
 
 static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params)
 {
-    KIN_FAIL_IF(params == NULL || params->struct_size < sizeof *params, ctx, KITH_E_ARGUMENT,
-                kin_at("params"), "is NULL or was not made by kith_predict_params_default()");
-    KIN_PASS_IF(is_mode(params->mode), ctx, KITH_E_ARGUMENT, kin_at("mode"),
-                "is %d, which is no kith_predict_mode (use one of those)", (int)params->mode);
+    KIN_REFUSE_IF(params == NULL || params->struct_size < sizeof *params, ctx, "params",
+                  "is NULL or was not made by kith_predict_params_default()");
+    KIN_ALLOW_IF(is_mode(params->mode), ctx, "mode",
+                 "is %d, which is no kith_predict_mode (use one of those)", (int)params->mode);
 }
 
 /* Whether its labels are classes. */
@@ -39,8 +39,8 @@ static bool is_vote(kith_predict_mode mode)
 static kith_status check_labels(kith_ctx *ctx, const double *labels, int64_t count,
                                 kith_predict_mode mode)
 {
-    KIN_FAIL_IF(labels == NULL || count < 1, ctx, KITH_E_ARGUMENT, kin_at("labels"),
-                "%s (give one for each point)", labels == NULL ? "is NULL" : "are none");
+    KIN_REFUSE_IF(labels == NULL || count < 1, ctx, "labels", "%s (give one for each point)",
+                  labels == NULL ? "is NULL" : "are none");
     const bool votes = is_vote(mode);
     for (int64_t i = 0; i < count; i++) {
         const double label = labels[i];
@@ -60,13 +60,12 @@ static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbor
     KIN_FAIL_IF(neighbors == NULL || neighbors->ids == NULL, ctx, KITH_E_ARGUMENT,
                 kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
                 "is NULL (give neighbours with their ids)");
-    KIN_FAIL_IF(neighbors->rows < 0 || neighbors->k < 1 || neighbors->k > UINT32_MAX, ctx,
-                KITH_E_ARGUMENT, kin_at("neighbors"),
-                "is %lld x %lld, must be at least 0 x 1, k below 2^32", (long long)neighbors->rows,
-                (long long)neighbors->k);
-    KIN_PASS_IF(
+    KIN_REFUSE_IF(neighbors->rows < 0 || neighbors->k < 1 || neighbors->k > UINT32_MAX, ctx,
+                  "neighbors", "is %lld x %lld, must be at least 0 x 1, k below 2^32",
+                  (long long)neighbors->rows, (long long)neighbors->k);
+    KIN_ALLOW_IF(
         !kin_predict_weighs(mode) || neighbors->distances != NULL || neighbors->distances64 != NULL,
-        ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+        ctx, "neighbors",
         "has no distances, mode %s weighs by them (give distances64 or distances)", names[mode]);
 }
 
@@ -81,14 +80,14 @@ static kith_status check_slot(kith_ctx *ctx, const kin_predict_job *job, int64_t
     *counts = id != KITH_ID_NONE;
     KIN_FAIL_IF(*counts && (int64_t)id >= labels, ctx, KITH_E_ARGUMENT,
                 kin_at_cell("neighbors", row, col),
-                "is id %lu, must be below %lld, the number of labels (give a label for "
-                "each row of the corpus)",
+                "is id %lu, must be below %lld, the number of labels (give a label for each row of "
+                "the corpus)",
                 (unsigned long)id, (long long)labels);
     if (*counts && kin_predict_weighs(job->mode)) {
         const double distance = kin_predict_distance(neighbors, slot);
         KIN_FAIL_IF(!(distance >= 0.0), ctx, KITH_E_DATA, kin_at_cell("neighbors", row, col),
-                    "has the distance %g, and weights divide by it "
-                    "(take a metric whose distances are not negative)",
+                    "has the distance %g, and weights divide by it (take a metric whose distances "
+                    "are not negative)",
                     distance);
         *counts = isfinite(distance);
     }
@@ -118,8 +117,8 @@ static kith_status predict(kith_ctx *ctx, const kith_neighbors *neighbors, const
     KIN_TRY(check_params(ctx, params));
     KIN_TRY(check_neighbors(ctx, neighbors, params->mode));
     KIN_TRY(check_labels(ctx, labels, label_count, params->mode));
-    KIN_FAIL_IF(out == NULL && neighbors->rows > 0, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "is NULL (give room for one number a row)");
+    KIN_REFUSE_IF(out == NULL && neighbors->rows > 0, ctx, "out",
+                  "is NULL (give room for one number a row)");
     const kin_predict_job job = {
         .neighbors = *neighbors, .labels = labels, .mode = params->mode, .out = out};
     KIN_TRY(check_slots(ctx, &job, label_count));

@@ -24,8 +24,8 @@ static kith_status take_filter(kith_ctx *ctx, const kith_filter *given, kin_radi
     kin_filter_job like = {.corpus = call->job.corpus,
                            .queries = graph ? call->job.corpus : call->asked};
     KIN_TRY(kin_api_take_filter(ctx, given, graph, &like));
-    KIN_FAIL_IF(like.filter.rule == KITH_RULE_EACH, ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                "is each, which is of lists of k (a radius has same and other)");
+    KIN_REFUSE_IF(like.filter.rule == KITH_RULE_EACH, ctx, "rule",
+                  "is each, which is of lists of k (a radius has same and other)");
     call->filter = like.filter;
     call->counts = call->job.request.count_only;
     call->job.request.count_only = false;
@@ -208,8 +208,8 @@ void kith_ranges_free(kith_ranges *ranges)
 
 static kith_status check_number(kith_ctx *ctx, const char *name, int64_t number, int64_t most)
 {
-    KIN_PASS_IF(number >= 0 && number <= most, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "is %lld, must be 0 to %lld", (long long)number, (long long)most);
+    KIN_ALLOW_IF(number >= 0 && number <= most, ctx, name, "is %lld, must be 0 to %lld",
+                 (long long)number, (long long)most);
 }
 
 static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params, int64_t rows)
@@ -219,9 +219,8 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params,
     KIN_TRY(check_number(ctx, "chunk_rows", params->chunk_rows, INT64_MAX));
     KIN_TRY(check_number(ctx, "chunk_pairs", params->chunk_pairs, INT64_MAX));
     KIN_TRY(check_number(ctx, "sample", params->sample, INT64_MAX));
-    KIN_PASS_IF(params->keep == KITH_KEEP_FIRST || params->keep == KITH_KEEP_CENTRAL, ctx,
-                KITH_E_ARGUMENT, kin_at("keep"), "is %d, which is no kith_keep (use one of those)",
-                (int)params->keep);
+    KIN_ALLOW_IF(params->keep == KITH_KEEP_FIRST || params->keep == KITH_KEEP_CENTRAL, ctx, "keep",
+                 "is %d, which is no kith_keep (use one of those)", (int)params->keep);
 }
 
 /* Who asks for components, or for rows to keep. */
@@ -248,8 +247,8 @@ static kith_status check_filter(kith_ctx *ctx, kin_pairs_job *job)
     KIN_TRY(kin_api_take_filter(ctx, job->params.filter, job->one_set, &like));
     job->filters = true;
     job->filter = like.filter;
-    KIN_PASS_IF(job->filter.rule != KITH_RULE_EACH, ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                "is each, which is of lists (pairs have same and other)");
+    KIN_ALLOW_IF(job->filter.rule != KITH_RULE_EACH, ctx, "rule",
+                 "is each, which is of lists (pairs have same and other)");
 }
 
 static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
@@ -257,8 +256,7 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
 {
     kith_pairs_params *params = &job->params;
     *job = (kin_pairs_job){.one_set = others == NULL};
-    *params = kith_pairs_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_pairs_params, seed), given, params));
+    KIN_TRY(KIN_TAKE(ctx, kith_pairs_params, seed, given, params));
     KIN_TRY(kin_check_method(ctx, (int)params->method));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(kin_check_matrix(ctx, others != NULL ? others : points, "others", &job->others));
@@ -269,13 +267,9 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
     KIN_TRY(check_numbers(ctx, params, job->points.rows));
     KIN_TRY(check_components(ctx, job));
     KIN_TRY(check_filter(ctx, job));
-    KIN_TRY(kin_metric_check(ctx, &job->points, job->distance.metric, "points"));
     KIN_TRY(kin_metric_check_box(ctx, &job->points, &job->distance, "points"));
-    if (job->one_set) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_metric_check(ctx, &job->others, job->distance.metric, "others"));
-    return kin_metric_check_box(ctx, &job->others, &job->distance, "others");
+    return job->one_set ? KITH_OK
+                        : kin_metric_check_box(ctx, &job->others, &job->distance, "others");
 }
 
 /* ---- To a file ------------------------------------------------------------------------------- */
@@ -303,9 +297,8 @@ static kith_status describe(kith_ctx *ctx, const kin_pairs_job *job, identity *i
     if (period != NULL) {
         id->period = kin_checksum_of(period, (uint64_t)job->points.cols * sizeof *period);
     }
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     (void)kin_number_print(radius, sizeof radius, p->radius, false);
-    kin_number_leave(locale);
     return kin_alloc_text(ctx, &id->text, "a job's lines",
                           "kith %s, pairs of %s within %s %s\npoints %s\nothers %s\n"
                           "filter %d, rule %d, %016" PRIx64 "\nperiod %016" PRIx64 "\n"
@@ -318,26 +311,21 @@ static kith_status describe(kith_ctx *ctx, const kin_pairs_job *job, identity *i
                           more, more[0] != '\0' && more[strlen(more) - 1] != '\n' ? "\n" : "");
 }
 
-/* A function of the caller's cannot be told from another, unless he says so. */
-static bool is_unknown(const kin_pairs_job *job)
-{
-    return job->distance.metric == KITH_CUSTOM && job->params.job == NULL;
-}
-
 static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_file *file)
 {
     const char *path = job->params.path;
+    /* A function of the caller's cannot be told from another, unless he says so. */
+    const bool is_unknown = job->distance.metric == KITH_CUSTOM && job->params.job == NULL;
     kin_pairs_about about = {.job = "",
                              .rows = job->points.rows,
                              .first_row = job->params.first_row,
                              .meta = kith_result_meta_default(),
                              .one_set = job->one_set,
-                             .restart = job->params.restart != 0 || is_unknown(job)};
+                             .restart = job->params.restart != 0 || is_unknown};
     identity id = {.text = NULL};
     KIN_HOLD(hold, ctx);
-    KIN_FAIL_IF(job->params.restart != 0 && !kin_pairs_file_resumes(path), ctx, KITH_E_ARGUMENT,
-                kin_at("restart"),
-                "is set, and text begins anew in any case: .npy and .kith go on (leave it out)");
+    KIN_REFUSE_IF(job->params.restart != 0 && !kin_pairs_file_resumes(path), ctx, "restart",
+                  "is set, and text begins anew in any case: .npy and .kith go on (leave it out)");
     if (kin_pairs_file_resumes(path)) {
         KIN_TRY(kin_fingerprint_make(ctx, &job->points, &id.points));
         id.others = id.points;

@@ -124,9 +124,9 @@ static void tally_end(const tally *t, bool all, kith_recall *out)
 static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *chosen)
 {
     *chosen = at == 0 ? kin_min_i64(USUAL_AT, most) : at;
-    KIN_PASS_IF(at >= 0 && *chosen <= most, ctx, KITH_E_ARGUMENT, kin_at("at"),
-                "is %lld, must be 1 to %lld (the neighbours that a row has)", (long long)at,
-                (long long)most);
+    KIN_ALLOW_IF(at >= 0 && *chosen <= most, ctx, "at",
+                 "is %lld, must be 1 to %lld (the neighbours that a row has)", (long long)at,
+                 (long long)most);
 }
 
 /* ---- Against the truth ---------------------------------------------------------------------- */
@@ -134,8 +134,8 @@ static kith_status choose_at(kith_ctx *ctx, int64_t at, int64_t most, int64_t *c
 static kith_status check_distances(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
 {
     KIN_TRY(kin_check_neighbors(ctx, neighbors, name));
-    KIN_PASS_IF(neighbors->distances != NULL || neighbors->distances64 != NULL, ctx,
-                KITH_E_ARGUMENT, kin_at(name), "has no distances (give distances, or distances64)");
+    KIN_ALLOW_IF(neighbors->distances != NULL || neighbors->distances64 != NULL, ctx, name,
+                 "has no distances (give distances, or distances64)");
 }
 
 /* Doubles where both sides have them; else both as float32, since a double that was rounded cannot
@@ -193,14 +193,12 @@ static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kit
 {
     KIN_TRY(check_distances(ctx, found, "found"));
     KIN_TRY(check_distances(ctx, truth, "truth"));
-    KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "is NULL (give room for the recall)");
-    KIN_FAIL_IF(found->rows != truth->rows, ctx, KITH_E_ARGUMENT, kin_at("found"),
-                "has %lld rows and truth has %lld (both must have the same)",
-                (long long)found->rows, (long long)truth->rows);
-    KIN_FAIL_IF(metric != KITH_METRIC_DEFAULT && !kin_metric_is(metric), ctx, KITH_E_ARGUMENT,
-                kin_at("metric"), "is %d, which is no metric (use one of kith_metric)",
-                (int)metric);
+    KIN_REFUSE_IF(out == NULL, ctx, "out", "is NULL (give room for the recall)");
+    KIN_REFUSE_IF(found->rows != truth->rows, ctx, "found",
+                  "has %lld rows and truth has %lld (both must have the same)",
+                  (long long)found->rows, (long long)truth->rows);
+    KIN_REFUSE_IF(metric != KITH_METRIC_DEFAULT && !kin_metric_is(metric), ctx, "metric",
+                  "is %d, which is no metric (use one of kith_metric)", (int)metric);
     metric = metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : metric;
     KIN_TRY(check_both(ctx, found, truth, metric));
     KIN_TRY(choose_at(ctx, at, kin_min_i64(found->k, truth->k), &at));
@@ -310,14 +308,11 @@ static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith
     KIN_TRY(kin_check_metric(ctx, params.metric, NULL, NULL, s.all.cols, &s.distance));
     KIN_TRY(kin_check_graph(ctx, graph, s.all.rows));
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &s.all, s.distance.metric));
-    KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "is NULL (give room for the recall)");
-    KIN_FAIL_IF(params.sample < 0, ctx, KITH_E_ARGUMENT, kin_at("sample"),
-                "is %lld, must be at least 1 (or 0: %d)", (long long)params.sample,
-                (int)USUAL_SAMPLE);
+    KIN_REFUSE_IF(out == NULL, ctx, "out", "is NULL (give room for the recall)");
+    KIN_REFUSE_IF(params.sample < 0, ctx, "sample", "is %lld, must be at least 1 (or 0: %d)",
+                  (long long)params.sample, (int)USUAL_SAMPLE);
     KIN_TRY(choose_at(ctx, params.at, kin_min_i64(graph->k, s.all.rows - 1), &s.at));
-    KIN_FAIL_IF(s.at < 1, ctx, KITH_E_ARGUMENT, kin_at("points"),
-                "has 1 row, which has no neighbours (give at least 2)");
+    KIN_REFUSE_IF(s.at < 1, ctx, "points", "has 1 row, which has no neighbours (give at least 2)");
     s.count = kin_min_i64(params.sample == 0 ? USUAL_SAMPLE : params.sample, s.all.rows);
     s.seed = params.seed;
     return solve_sample(ctx, &s, out);

@@ -58,10 +58,9 @@ static kith_status check_switches(kith_ctx *ctx, const kith_select_params *param
     KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, "buffer", (int)params->buffer));
     KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, "group", params->group));
     KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, "buffer_size", params->buffer_size));
-    KIN_FAIL_IF(params->buffer_size != 0 && params->buffer == KITH_BUFFER_NONE, ctx,
-                KITH_E_ARGUMENT, kin_at("buffer_size"),
-                "is %d, but buffer is none (give a buffer, or leave this out)",
-                (int)params->buffer_size);
+    KIN_REFUSE_IF(params->buffer_size != 0 && params->buffer == KITH_BUFFER_NONE, ctx,
+                  "buffer_size", "is %d, but buffer is none (give a buffer, or leave this out)",
+                  (int)params->buffer_size);
     KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, "level", params->level));
     KIN_TRY(
         check_switch(ctx, params, KITH_SWITCH_ALIGNED, "flags has KITH_SELECT_ALIGNED", aligned));
@@ -71,18 +70,17 @@ static kith_status check_switches(kith_ctx *ctx, const kith_select_params *param
 
 static kith_status check_power(kith_ctx *ctx, int32_t given, const char *name, int least, int most)
 {
-    KIN_FAIL_IF(given != 0 && (given < least || given > most || (given & (given - 1)) != 0), ctx,
-                KITH_E_ARGUMENT, kin_at(name), "is %d, must be 0, or a power of two, %d to %d",
-                (int)given, least, most);
+    KIN_REFUSE_IF(given != 0 && (given < least || given > most || (given & (given - 1)) != 0), ctx,
+                  name, "is %d, must be 0, or a power of two, %d to %d", (int)given, least, most);
     return KITH_OK;
 }
 
 /* Sizes of a queue. */
 static kith_status check_sizes(kith_ctx *ctx, const kith_select_params *params)
 {
-    KIN_FAIL_IF(
-        params->group != 0 && params->group != 2 && params->group != 4 && params->group != 8, ctx,
-        KITH_E_ARGUMENT, kin_at("group"), "is %d, must be 0, 2, 4 or 8", (int)params->group);
+    KIN_REFUSE_IF(params->group != 0 && params->group != 2 && params->group != 4 &&
+                      params->group != 8,
+                  ctx, "group", "is %d, must be 0, 2, 4 or 8", (int)params->group);
     KIN_TRY(
         check_power(ctx, params->level, "level", KITH_QUEUE_LEVEL_LEAST, KITH_QUEUE_LEVEL_MOST));
     return check_power(ctx, params->buffer_size, "buffer_size", KITH_QUEUE_BUFFER_LEAST,
@@ -94,19 +92,18 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
 {
     const uint32_t flags =
         KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED | KITH_SELECT_MERGE_PATH;
-    *known = kith_select_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_select_params, flags), given, known));
-    KIN_FAIL_IF(
+    KIN_TRY(KIN_TAKE(ctx, kith_select_params, flags, given, known));
+    KIN_REFUSE_IF(
         known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL, ctx,
-        KITH_E_ARGUMENT, kin_at("method"),
-        "is %d, which is no method of selection (use one of KITH_SELECT_MAP)", (int)known->method);
+        "method", "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
+        (int)known->method);
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "selection"));
-    KIN_FAIL_IF((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED,
-                ctx, KITH_E_ARGUMENT, kin_at("buffer"),
-                "is %d, which is no buffer (use one of kith_select_buffer)", (int)known->buffer);
+    KIN_REFUSE_IF((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED,
+                  ctx, "buffer", "is %d, which is no buffer (use one of kith_select_buffer)",
+                  (int)known->buffer);
     KIN_TRY(check_sizes(ctx, known));
-    KIN_FAIL_IF(known->sample < 0 || known->sample > MOST_SAMPLE, ctx, KITH_E_ARGUMENT,
-                kin_at("sample"), "is %d, must be 0 to %d", (int)known->sample, (int)MOST_SAMPLE);
+    KIN_REFUSE_IF(known->sample < 0 || known->sample > MOST_SAMPLE, ctx, "sample",
+                  "is %d, must be 0 to %d", (int)known->sample, (int)MOST_SAMPLE);
     return check_switches(ctx, known);
 }
 
@@ -115,9 +112,9 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
 static kith_status check_address(kith_ctx *ctx, const void *address, const char *name,
                                  int64_t item_bytes)
 {
-    KIN_PASS_IF((uint64_t)(uintptr_t)address % (uint64_t)item_bytes == 0, ctx, KITH_E_ARGUMENT,
-                kin_at(name), "is at %p, no multiple of %lld, the bytes of one (align it)", address,
-                (long long)item_bytes);
+    KIN_ALLOW_IF((uint64_t)(uintptr_t)address % (uint64_t)item_bytes == 0, ctx, name,
+                 "is at %p, no multiple of %lld, the bytes of one (align it)", address,
+                 (long long)item_bytes);
 }
 
 /* *checked: the stride, filled in where it was 0. */
@@ -126,12 +123,12 @@ static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_
 {
     const int64_t row_bytes = values->cols * item_bytes; /* cols is below 2^32 */
     *checked = stride != 0 ? stride : row_bytes;
-    KIN_FAIL_IF(*checked < row_bytes, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "is %lld, must be 0 or at least %lld (cols * bytes)", (long long)stride,
-                (long long)row_bytes);
-    KIN_FAIL_IF(*checked % item_bytes != 0, ctx, KITH_E_ARGUMENT, kin_at(name),
-                "is %lld, no multiple of %lld, the bytes of one (align the rows)",
-                (long long)stride, (long long)item_bytes);
+    KIN_REFUSE_IF(*checked < row_bytes, ctx, name,
+                  "is %lld, must be 0 or at least %lld (cols * bytes)", (long long)stride,
+                  (long long)row_bytes);
+    KIN_REFUSE_IF(*checked % item_bytes != 0, ctx, name,
+                  "is %lld, no multiple of %lld, the bytes of one (align the rows)",
+                  (long long)stride, (long long)item_bytes);
     KIN_PASS_IF(kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) <= INT64_MAX, ctx,
                 KITH_E_ARGUMENT, kin_at_member("values", "rows"),
                 "is %lld, too many of %lld bytes to be in memory (check the shape)",
@@ -151,7 +148,7 @@ static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
 
 static kith_status check_values(kith_ctx *ctx, const kith_values *values, kin_select_job *job)
 {
-    KIN_FAIL_IF(values == NULL, ctx, KITH_E_ARGUMENT, kin_at("values"), "is NULL (give a matrix)");
+    KIN_REFUSE_IF(values == NULL, ctx, "values", "is NULL (give a matrix)");
     KIN_TRY(check_dtype(ctx, values->dtype));
     KIN_FAIL_IF(values->rows < 0, ctx, KITH_E_ARGUMENT, kin_at_member("values", "rows"),
                 "is %lld, must be at least 0", (long long)values->rows);
@@ -195,11 +192,10 @@ static kith_status check_job(kith_ctx *ctx, const kith_values *values,
     job->rows = values->rows;
     job->cols = values->cols;
     job->dtype = (kin_select_type)values->dtype;
-    KIN_FAIL_IF(params.k < 1, ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
-                (long long)params.k);
-    KIN_PASS_IF(params.k <= values->cols, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld, must be at most %lld (a row has no more values)", (long long)params.k,
-                (long long)values->cols);
+    KIN_REFUSE_IF(params.k < 1, ctx, "k", "is %lld, must be at least 1", (long long)params.k);
+    KIN_ALLOW_IF(params.k <= values->cols, ctx, "k",
+                 "is %lld, must be at most %lld (a row has no more values)", (long long)params.k,
+                 (long long)values->cols);
 }
 
 kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
@@ -209,11 +205,11 @@ kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
     KIN_TRY(check_job(ctx, values, given, job));
     const bool lists = out != NULL && (out->values != NULL || out->ids != NULL);
     const bool kth = out != NULL && out->kth != NULL;
-    KIN_FAIL_IF(out == NULL || (!lists && !kth && job->rows > 0), ctx, KITH_E_ARGUMENT,
-                kin_at("out"), "%s (give room for values, ids, or both; or for kth)",
-                out == NULL ? "is NULL" : "has neither values nor ids");
-    KIN_FAIL_IF(lists && kth, ctx, KITH_E_ARGUMENT, kin_at("out"),
-                "has kth beside values or ids (ask for lists, or for the k-th alone)");
+    KIN_REFUSE_IF(out == NULL || (!lists && !kth && job->rows > 0), ctx, "out",
+                  "%s (give room for values, ids, or both; or for kth)",
+                  out == NULL ? "is NULL" : "has neither values nor ids");
+    KIN_REFUSE_IF(lists && kth, ctx, "out",
+                  "has kth beside values or ids (ask for lists, or for the k-th alone)");
     const int64_t item_bytes = kin_select_type_bytes(job->dtype);
     KIN_TRY(check_address(ctx, out->values, "out.values", item_bytes));
     KIN_TRY(check_address(ctx, out->ids, "out.ids", sizeof *out->ids));
@@ -236,32 +232,22 @@ void kin_api_select_report(kith_ctx *ctx, const kin_gpu *gpu, const kin_select_j
     (void)snprintf(report->screen, sizeof report->screen, "%s", kin_select_choose(chip, job)->name);
 }
 
-static kith_status run(kith_ctx *ctx, const kin_select_job *job)
-{
-    kin_gpu *gpu = NULL;
-    if (job->rows == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_device_enter_named(ctx, &gpu));
-    kith_status status = KITH_OK;
-    if (gpu == NULL) {
-        status = kin_select_host(ctx, job);
-    } else {
-        status = kin_select_device(ctx, gpu, job, false);
-        kin_device_leave(ctx, gpu);
-    }
-    if (status == KITH_OK) {
-        kin_api_select_report(ctx, gpu, job);
-    }
-    return status;
-}
-
 static kith_status select_lists(kith_ctx *ctx, const kith_values *values,
                                 const kith_select_params *params, const kith_selection *out)
 {
     kin_select_job job;
+    kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_check_select(ctx, values, params, out, &job));
-    return run(ctx, &job);
+    if (job.rows == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_device_enter_named(ctx, &gpu));
+    const kith_status status =
+        gpu != NULL ? kin_select_device(ctx, gpu, &job, false) : kin_select_host(ctx, &job);
+    kin_device_leave(ctx, gpu);
+    KIN_TRY(status);
+    kin_api_select_report(ctx, gpu, &job);
+    return KITH_OK;
 }
 
 kith_status kith_select(kith_ctx *ctx, const kith_values *values, const kith_select_params *params,

@@ -53,6 +53,18 @@
         return (right) ? KITH_OK : kin_fail_at((ctx), status, __VA_ARGS__); \
     } while (0)
 
+/* An argument of the caller's is refused, or, at the end of a check, taken. */
+#define KIN_REFUSE_IF(wrong, ctx, argument, ...) \
+    KIN_FAIL_IF(wrong, ctx, KITH_E_ARGUMENT, kin_at(argument), __VA_ARGS__)
+#define KIN_ALLOW_IF(right, ctx, argument, ...) \
+    KIN_PASS_IF(right, ctx, KITH_E_ARGUMENT, kin_at(argument), __VA_ARGS__)
+
+/* A file is not what its format says, or, at the end of a check, it is. */
+#define KIN_DAMAGED_IF(wrong, ctx, path, ...) \
+    KIN_FAIL_IF(wrong, ctx, KITH_E_FORMAT, kin_at_file(path), __VA_ARGS__)
+#define KIN_SOUND_IF(right, ctx, path, ...) \
+    KIN_PASS_IF(right, ctx, KITH_E_FORMAT, kin_at_file(path), __VA_ARGS__)
+
 /* ---- Assertions ------------------------------------------------------------------------------ */
 
 /* Assertions of contracts inside the library: what a caller in another room must have seen to.

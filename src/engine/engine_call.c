@@ -372,6 +372,9 @@ void kin_device_name(const kin_gpu *gpu, char *text, size_t size)
 void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu)
 {
     kith_report *report = &ctx->report;
+    if (gpu == NULL) {
+        return;
+    }
     kin_device_name(gpu, report->backend, sizeof report->backend);
     if (gpu->team == NULL) {
         (void)snprintf(report->gpu, sizeof report->gpu, "%.*s", (int)sizeof report->gpu - 1,

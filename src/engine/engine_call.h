@@ -66,7 +66,7 @@ kith_status kin_device_enter_named(kith_ctx *ctx, kin_gpu **gpu);
 kith_status kin_device_enter_gpu(kith_ctx *ctx, int32_t index, kin_gpu **gpu);
 /* "cuda:0", or "cuda:0,1,2" where several work together. */
 void kin_device_name(const kin_gpu *gpu, char *text, size_t size);
-/* Fills in the report's part about the GPU. */
+/* Fills in the report's part about the GPU. NULL is accepted. */
 void kin_device_leave(kith_ctx *ctx, kin_gpu *gpu);
 
 /* Seconds of a job on the processor, and on a GPU that has started: by rates of one machine. */
@@ -82,5 +82,18 @@ kin_device_seconds kin_device_seconds_of_tree(const kith_ctx *ctx, double points
  * data (too little device memory, not supported there). The failure is then logged and forgotten.
  */
 bool kin_device_yields(kith_ctx *ctx, kith_status status);
+
+/* `work` on the GPU that was entered, if one was: its status is the job's, unless it yields, which
+ * what `stays` never does. Else the processor's work comes behind this. */
+#define KIN_TRY_GPU(ctx, gpu, stays, work)                           \
+    do {                                                             \
+        if ((gpu) != NULL) {                                         \
+            const kith_status gpu_status_ = (work);                  \
+            kin_device_leave((ctx), (gpu));                          \
+            if ((stays) || !kin_device_yields((ctx), gpu_status_)) { \
+                return gpu_status_;                                  \
+            }                                                        \
+        }                                                            \
+    } while (0)
 
 #endif

@@ -204,13 +204,7 @@ kith_status kin_engine_descent(kith_ctx *ctx, const kin_descent_job *job, const 
 {
     kin_gpu *gpu = NULL;
     KIN_TRY(enter_descent(ctx, job, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_descent_run(ctx, gpu, job, 0, out, report);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
+    KIN_TRY_GPU(ctx, gpu, false, kin_descent_run(ctx, gpu, job, 0, out, report));
     return kin_descent_run(ctx, NULL, job, 0, out, report);
 }
 

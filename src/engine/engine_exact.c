@@ -71,33 +71,6 @@ uint64_t kin_limit_bytes(const kin_request *request, int64_t rows)
     return request->limited ? kin_size_mul(entries, sizeof(double)) : 0;
 }
 
-/* ---- Graph ---------------------------------------------------------------------------------- */
-
-static kith_status solve_graph(kith_ctx *ctx, const kin_graph_job *job, const kith_neighbors *out)
-{
-    kin_gpu *gpu = NULL;
-    KIN_TRY(kin_method_enter(ctx, &job->request, &job->points, NULL, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_method_graph_on_gpu(ctx, gpu, job, 0, out);
-        kin_device_leave(ctx, gpu);
-        if (!kin_pipeline_yields(ctx, &job->request, status)) {
-            return status;
-        }
-    }
-    bool declined = true;
-    if (kin_method_takes_tree(&job->request, &job->points, NULL)) {
-        KIN_TRY(kin_tree_knn(ctx, &job->points, NULL, &job->request, out, &declined));
-    }
-    return declined ? kin_exact_graph(ctx, &job->points, &job->request, out) : KITH_OK;
-}
-
-kith_status kin_engine_graph(kith_ctx *ctx, const kin_graph_job *job, const kith_neighbors *out)
-{
-    kin_limit limit;
-    KIN_TRY(kin_limit_begin(ctx, &job->request, out, &limit));
-    return kin_limit_end(&limit, solve_graph(ctx, job, &limit.out));
-}
-
 /* ---- Search --------------------------------------------------------------------------------- */
 
 kith_status kin_engine_prepare(kith_ctx *ctx, const kin_knn_job *job, const char *name,
@@ -146,26 +119,26 @@ static kith_status pairs_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kit
 
 static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
 {
+    const kith_matrix *queries = kin_knn_queries(job);
     bool declined = true;
-    if (kin_method_takes_tree(&job->request, &job->corpus, &job->queries)) {
-        KIN_TRY(kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out, &declined));
+    if (kin_method_takes_tree(&job->request, &job->corpus, queries)) {
+        KIN_TRY(kin_tree_knn(ctx, &job->corpus, queries, &job->request, out, &declined));
+    }
+    if (job->graph || !declined) {
+        return declined ? kin_exact_graph(ctx, &job->corpus, &job->request, out) : KITH_OK;
     }
     kin_knn_job pairs = *job;
-    kin_method_set_few(&pairs.request, &job->corpus, &job->queries);
-    return declined ? pairs_on_cpu(ctx, &pairs, out) : KITH_OK;
+    kin_method_set_few(&pairs.request, &job->corpus, queries);
+    return pairs_on_cpu(ctx, &pairs, out);
 }
 
 static kith_status solve_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
 {
+    const kin_request *request = &job->request;
     kin_gpu *gpu = NULL;
-    KIN_TRY(kin_method_enter(ctx, &job->request, &job->corpus, &job->queries, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, 0, out);
-        kin_device_leave(ctx, gpu);
-        if (!kin_pipeline_yields(ctx, &job->request, status)) {
-            return status;
-        }
-    }
+    KIN_TRY(kin_method_enter(ctx, request, &job->corpus, kin_knn_queries(job), &gpu));
+    KIN_TRY_GPU(ctx, gpu, kin_pipeline_needs_gpu(request),
+                kin_method_knn_on_gpu(ctx, gpu, job, 0, out));
     return knn_on_cpu(ctx, job, out);
 }
 
@@ -184,19 +157,14 @@ static kith_status solve_both(kith_ctx *ctx, const kin_both_job *job, const kith
     const kith_matrix *a = &job->a;
     const kith_matrix *b = &job->b;
     const kin_request *request = &job->request;
+    kin_request back = *request;
     kin_gpu *gpu = NULL;
+    back.k = ba->k;
+    const kin_fused_query forth = {a, "a", request, 0, ab};
+    const kin_fused_query and_back = {b, "b", &back, 0, ba};
     KIN_TRY(kin_pipeline_enter(ctx, request, (double)a->rows * (double)b->rows, &gpu));
-    if (gpu != NULL) {
-        kin_request back = *request;
-        back.k = ba->k;
-        const kin_fused_query forth = {a, "a", request, 0, ab};
-        const kin_fused_query and_back = {b, "b", &back, 0, ba};
-        const kith_status status = kin_fused_both(ctx, gpu, &forth, &and_back);
-        kin_device_leave(ctx, gpu);
-        if (!kin_pipeline_yields(ctx, request, status)) {
-            return status;
-        }
-    }
+    KIN_TRY_GPU(ctx, gpu, kin_pipeline_needs_gpu(request),
+                kin_fused_both(ctx, gpu, &forth, &and_back));
     return kin_exact_both(ctx, a, b, request, ab, ba);
 }
 
@@ -298,13 +266,7 @@ kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ran
 {
     kin_gpu *gpu = NULL;
     KIN_TRY(enter_radius(ctx, job, &gpu));
-    if (gpu != NULL) {
-        const kith_status status = kin_engine_radius_on_gpu(ctx, gpu, job, 0, ranges);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
+    KIN_TRY_GPU(ctx, gpu, false, kin_engine_radius_on_gpu(ctx, gpu, job, 0, ranges));
     return radius_on_cpu(ctx, job, ranges);
 }
 

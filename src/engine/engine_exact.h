@@ -10,16 +10,16 @@
 /* ---- What was asked for (engine_job.c) ------------------------------------------------------- */
 
 /* Checked arguments. */
-typedef struct kin_graph_job {
-    kith_matrix points;
-    kin_request request;
-} kin_graph_job;
-
 typedef struct kin_knn_job {
     kith_matrix corpus;
     kith_matrix queries;
+    bool graph; /* no queries: each row of the corpus asks */
     kin_request request;
 } kin_knn_job;
+static inline const kith_matrix *kin_knn_queries(const kin_knn_job *job)
+{
+    return job->graph ? NULL : &job->queries;
+}
 
 /* Both directions at once: of rows of a in b, and back. */
 typedef struct kin_both_job {
@@ -38,8 +38,8 @@ kin_request kin_engine_request(const kith_search_params *params, const kin_dista
  * KITH_E_UNSUPPORTED. */
 kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double pairs,
                                kin_gpu **gpu);
-/* As kin_device_yields; hybrid never does. */
-bool kin_pipeline_yields(kith_ctx *ctx, const kin_request *request, kith_status status);
+/* Whether a GPU alone has the pipeline: it never yields. */
+bool kin_pipeline_needs_gpu(const kin_request *request);
 /* Before the processor begins: KITH_E_UNSUPPORTED for what it cannot do alone. */
 kith_status kin_pipeline_check_cpu(kith_ctx *ctx, const kin_request *request);
 
@@ -64,8 +64,6 @@ kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request);
 bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *corpus,
                                const kith_matrix *queries);
 /* On a GPU, by the tree or by all pairs; place as in fused_search.h. */
-kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
-                                    uint32_t place, const kith_neighbors *out);
 kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
                                   uint32_t place, const kith_neighbors *out);
 /* Whether the processor solves it by the tree: it was named, or may be faster; queries NULL: a
@@ -85,7 +83,6 @@ bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,
 
 /* Of request.within (exact_list.h) engines may make use: slots of the answer that they do not write
  * stay as they are. */
-kith_status kin_engine_graph(kith_ctx *ctx, const kin_graph_job *job, const kith_neighbors *out);
 kith_status kin_engine_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out);
 kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
                             const kith_neighbors *ba);

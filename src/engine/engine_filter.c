@@ -413,10 +413,8 @@ kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const ki
 {
     bool done = false;
     if (kin_filter_allows_all(&job->filter, job->corpus.rows)) {
-        const kin_graph_job graph = {.points = job->corpus, .request = job->request};
-        const kin_knn_job knn = {
-            .corpus = job->corpus, .queries = job->queries, .request = job->request};
-        return job->graph ? kin_engine_graph(ctx, &graph, out) : kin_engine_knn(ctx, &knn, out);
+        const kin_knn_job plain = kin_filter_without(job);
+        return kin_engine_knn(ctx, &plain, out);
     }
     KIN_TRY(kin_filter_try_gpu(ctx, job, out, &done));
     return done ? KITH_OK : solve_by_parts(ctx, job, out);

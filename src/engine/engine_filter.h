@@ -23,6 +23,10 @@ typedef struct kin_filter_job {
     int64_t lists;   /* of a query: kin_filter_count_lists */
     int32_t threads; /* for kin_filter_bytes */
 } kin_filter_job;
+static inline kin_knn_job kin_filter_without(const kin_filter_job *job)
+{
+    return (kin_knn_job){job->corpus, job->queries, job->graph, job->request};
+}
 
 /* Says that a number is below 0. */
 kith_status kin_filter_refuse_number(kith_ctx *ctx, const char *name, int64_t row, int64_t number);

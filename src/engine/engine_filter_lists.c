@@ -161,10 +161,10 @@ void kin_filter_ranges(const kith_filter *filter, const int64_t *numbers, bool c
 
 kith_status kin_filter_refuse_number(kith_ctx *ctx, const char *name, int64_t row, int64_t number)
 {
-    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_row(name, row),
-                       "is %lld, must be at least 0 (a row that is in no group can be left out by "
-                       "allow)",
-                       (long long)number);
+    return kin_fail_at(
+        ctx, KITH_E_ARGUMENT, kin_at_row(name, row),
+        "is %lld, must be at least 0 (a row that is in no group can be left out by allow)",
+        (long long)number);
 }
 
 static kith_status fetch(kin_hold *hold, kin_gpu *gpu, int64_t rows, const int64_t **numbers)

@@ -209,16 +209,20 @@ static kin_request request_of(const finding *f)
 
 /* ---- Queries against rows ------------------------------------------------------------------- */
 
-/* f's queries; the `fetch` nearest of `rows`, copies of the part's. */
+/* f's queries, which are a graph's rows where `rows` is NULL; the `fetch` nearest of `rows`, copies
+ * of the part's. */
 static kith_status search_rows(finding *f, const kith_matrix *rows, int64_t fetch)
 {
     kith_ctx *ctx = f->run->ctx;
-    kin_knn_job job = {.corpus = *rows};
+    const kin_filter_job *all = f->run->job;
+    kin_knn_job job = {.graph = rows == NULL};
     kin_call call;
     KIN_HOLD(hold, ctx);
     KIN_TRY(begin_finding(&hold, f, fetch));
     job.request = request_of(f);
-    KIN_TRY(gather(&hold, &f->run->job->queries, f->queries, f->count, &job.queries));
+    KIN_TRY(gather(&hold, job.graph ? &all->corpus : &all->queries, f->queries, f->count,
+                   &job.queries));
+    job.corpus = job.graph ? job.queries : *rows;
     KIN_TRY(kin_call_begin(ctx, &call));
     KIN_TRY(kin_call_end(&call, kin_engine_knn(ctx, &job, &f->found)));
     return end_finding(f);
@@ -379,19 +383,8 @@ kith_status kin_filter_graph(kin_filter_run *run, const kin_filter_part *part)
 {
     const bool self = (run->request.flags & KITH_INCLUDE_SELF) != 0;
     const int64_t k = kin_min_i64(run->request.k, part->row_count - (self ? 0 : 1));
-    kin_graph_job job;
     finding f = {.run = run, .part = part, .queries = part->rows, .count = part->row_count};
-    kin_call call;
-    if (k < 1) {
-        return KITH_OK;
-    }
-    KIN_HOLD(hold, run->ctx);
-    KIN_TRY(begin_finding(&hold, &f, k));
-    job.request = request_of(&f);
-    KIN_TRY(gather(&hold, &run->job->corpus, part->rows, part->row_count, &job.points));
-    KIN_TRY(kin_call_begin(run->ctx, &call));
-    KIN_TRY(kin_call_end(&call, kin_engine_graph(run->ctx, &job, &f.found)));
-    return end_finding(&f);
+    return k < 1 ? KITH_OK : search_rows(&f, NULL, k);
 }
 
 static kith_search_params params_of(const kin_filter_run *run)

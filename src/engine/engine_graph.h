@@ -186,7 +186,7 @@ typedef struct kin_walks_search {
                                   which are filled in. Of host memory alone */
 } kin_walks_search;
 
-/* Walks on a GPU under a filter (engine_walks_pick.c), and what is picked of them. */
+/* Walks on a GPU under a filter (engine_filter_gpu.c), and what is picked of them. */
 typedef struct kin_walks_pick {
     kith_ctx *ctx;
     const kin_walks *walks;

@@ -40,14 +40,9 @@ static const char *missing(const kith_ctx *ctx, const kin_request *request)
     return kin_gpu_reason() != NULL ? kin_gpu_reason() : "it is not what this call computes on";
 }
 
-static bool needs_gpu(const kin_request *request)
+bool kin_pipeline_needs_gpu(const kin_request *request)
 {
     return request->pipeline != NULL && request->pipeline->run == NULL;
-}
-
-static bool is_processors(const kin_request *request)
-{
-    return request->pipeline != NULL && request->pipeline->fused == NULL;
 }
 
 static bool makes_tree(const kin_request *request)
@@ -57,7 +52,7 @@ static bool makes_tree(const kin_request *request)
 
 kith_status kin_pipeline_check_cpu(kith_ctx *ctx, const kin_request *request)
 {
-    if (!needs_gpu(request)) {
+    if (!kin_pipeline_needs_gpu(request)) {
         return KITH_OK;
     }
     return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
@@ -70,10 +65,10 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
                                kin_gpu **gpu)
 {
     static const double WORTH_A_GPU = 1e300;
-    const bool needed = needs_gpu(request);
+    const bool needed = kin_pipeline_needs_gpu(request);
     *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
-    if (is_processors(request)) {
+    if (request->pipeline != NULL && request->pipeline->fused == NULL) { /* of the processors */
         return ctx->device == KIN_DEVICE_CUDA
                    ? kin_method_refuse_tree(ctx, request, "both directions at once have none")
                    : KITH_OK;
@@ -82,43 +77,35 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
     return *gpu != NULL ? KITH_OK : kin_pipeline_check_cpu(ctx, request);
 }
 
-bool kin_pipeline_yields(kith_ctx *ctx, const kin_request *request, kith_status status)
-{
-    return !needs_gpu(request) && kin_device_yields(ctx, status);
-}
-
 /* ---- All pairs, or the tree ----------------------------------------------------------------- */
 
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
 {
-    KIN_FAIL_IF(request->distance.period != NULL && request->pipeline != NULL, ctx, KITH_E_ARGUMENT,
-                kin_at("period"), "is set, and the pipeline %s has none (leave one out)",
-                request->pipeline->name);
+    KIN_REFUSE_IF(request->distance.period != NULL && request->pipeline != NULL, ctx, "period",
+                  "is set, and the pipeline %s has none (leave one out)", request->pipeline->name);
     if (request->method != KITH_METHOD_TREE && !makes_tree(request)) {
         return KITH_OK;
     }
-    KIN_FAIL_IF(!kin_tree_allows(request->distance.metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                "is %s, which has no tree (euclidean, sqeuclidean, manhattan, chebyshev and "
-                "haversine have; or compare all pairs)",
-                request->distance.metric == KITH_CUSTOM
-                    ? "a function"
-                    : kith_metric_name(request->distance.metric));
-    KIN_FAIL_IF(kin_place_has(request->distance.metric) && request->pipeline != NULL, ctx,
-                KITH_E_ARGUMENT, kin_at("metric"),
-                "is haversine, of which the pipeline %s has no tree (leave one out)",
-                request->pipeline->name);
-    KIN_PASS_IF(request->method != KITH_METHOD_TREE || request->pipeline == NULL, ctx,
-                KITH_E_ARGUMENT, kin_at("method"),
-                "is tree, and the pipeline %s is another way (leave one out)",
-                request->pipeline->name);
+    KIN_REFUSE_IF(!kin_tree_allows(request->distance.metric), ctx, "metric",
+                  "is %s, which has no tree (euclidean, sqeuclidean, manhattan, chebyshev and "
+                  "haversine have; or compare all pairs)",
+                  request->distance.metric == KITH_CUSTOM
+                      ? "a function"
+                      : kith_metric_name(request->distance.metric));
+    KIN_REFUSE_IF(kin_place_has(request->distance.metric) && request->pipeline != NULL, ctx,
+                  "metric", "is haversine, of which the pipeline %s has no tree (leave one out)",
+                  request->pipeline->name);
+    KIN_ALLOW_IF(request->method != KITH_METHOD_TREE || request->pipeline == NULL, ctx, "method",
+                 "is tree, and the pipeline %s is another way (leave one out)",
+                 request->pipeline->name);
 }
 
 kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
 {
     const int32_t most = kin_tree_most_height(rows);
-    KIN_PASS_IF(height >= 0 && height <= most, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-                "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
-                (int)height, (int)most, (long long)rows);
+    KIN_ALLOW_IF(height >= 0 && height <= most, ctx, "tree_height",
+                 "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
+                 (int)height, (int)most, (long long)rows);
 }
 
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)
@@ -207,24 +194,14 @@ bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *co
            kin_tree_gpu_worth_trying(corpus, queries, request);
 }
 
-kith_status kin_method_graph_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_graph_job *job,
-                                    uint32_t place, const kith_neighbors *out)
-{
-    const kin_fused_query query = {
-        .name = "points", .request = &job->request, .place = place, .out = out};
-    bool declined = true;
-    if (kin_method_takes_tree_gpu(&job->request, &job->points, NULL)) {
-        KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->points, &query, &declined));
-    }
-    return declined ? kin_fused_search(ctx, gpu, &job->points, &query) : KITH_OK;
-}
-
 kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
                                   uint32_t place, const kith_neighbors *out)
 {
-    const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
+    const kith_matrix *queries = kin_knn_queries(job);
+    const kin_fused_query query = {queries, job->graph ? "points" : "queries", &job->request, place,
+                                   out};
     bool declined = true;
-    if (kin_method_takes_tree_gpu(&job->request, &job->corpus, &job->queries)) {
+    if (kin_method_takes_tree_gpu(&job->request, &job->corpus, queries)) {
         KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->corpus, &query, &declined));
     }
     return declined ? kin_fused_search(ctx, gpu, &job->corpus, &query) : KITH_OK;

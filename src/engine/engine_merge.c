@@ -96,9 +96,7 @@ kith_status kin_across_is_processors(kith_ctx *ctx, const kin_request *request, 
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_pipeline_enter(ctx, request, pairs, &gpu));
     *yes = gpu == NULL;
-    if (gpu != NULL) {
-        kin_device_leave(ctx, gpu);
-    }
+    kin_device_leave(ctx, gpu);
     return KITH_OK;
 }
 
@@ -435,14 +433,6 @@ static kith_status merge(merging *m, const kith_neighbors *out)
     return status;
 }
 
-static void cut(merging *m)
-{
-    const kith_matrix *points = &m->job->sets.points;
-    m->first[1] = m->job->sets.first_rows;
-    m->part[0] = kin_fused_part_of(points, 0, m->first[1]);
-    m->part[1] = kin_fused_part_of(points, m->first[1], points->rows - m->first[1]);
-}
-
 /* Of an answer that is made of two: certified where both are, approximate where one is. */
 static kith_exactness join_exactness(kith_exactness a, kith_exactness b)
 {
@@ -472,7 +462,13 @@ uint64_t kin_merge_bytes(const kin_merge_job *job)
 kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_job *job, const kith_neighbors *out)
 {
     KIN_HOLD(hold, ctx);
-    merging m = {.ctx = ctx, .hold = &hold, .job = job};
-    cut(&m);
+    const kith_matrix *points = &job->sets.points;
+    const int64_t first = job->sets.first_rows;
+    merging m = {.ctx = ctx,
+                 .hold = &hold,
+                 .job = job,
+                 .first = {0, first},
+                 .part = {kin_fused_part_of(points, 0, first),
+                          kin_fused_part_of(points, first, points->rows - first)}};
     return merge(&m, out);
 }

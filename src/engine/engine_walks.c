@@ -378,13 +378,6 @@ void kin_walks_free(kin_walks *walks)
     kin_free(ctx, walks);
 }
 
-/* The first fields are set, the rest zero. Checks the values of the queries; on a GPU where some of
- * them will be asked alone (samples). Freed by the caller in any case. */
-static kith_status ask(asked_queries *asked, bool samples)
-{
-    return asked->walks->gpu == NULL ? ask_on_cpu(asked) : ask_on_gpu(asked, samples);
-}
-
 /* Walks for a sample (NULL: for all queries). */
 static kith_status run(const asked_queries *asked, const asked_sample *of, walk_way way,
                        const kith_neighbors *out, effort_of_walks *effort)
@@ -687,7 +680,8 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_wa
         job->filter->corpus = walks->points;
         job->filter->request.distance = walks->distance;
     }
-    kith_status status = ask(&s.asked, job->sample > 0);
+    kith_status status =
+        walks->gpu == NULL ? ask_on_cpu(&s.asked) : ask_on_gpu(&s.asked, job->sample > 0);
     KIN_THEN(status, answer(&s));
     ctx->report.seconds_rescore += s.sample_seconds;
     ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
@@ -720,17 +714,11 @@ static kith_status make_and_answer(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_
 kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
                              const kin_walks_search *job, kith_walk_report *report)
 {
+    kin_walks_source all = *source;
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
-    if (gpu != NULL) {
-        kin_walks_source all = *source;
-        all.shared =
-            job->filter == NULL && kin_fused_team_searches(gpu, job->queries.rows, job->place);
-        const kith_status status = make_and_answer(ctx, gpu, &all, job, report);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
+    all.shared = gpu != NULL && job->filter == NULL &&
+                 kin_fused_team_searches(gpu, job->queries.rows, job->place);
+    KIN_TRY_GPU(ctx, gpu, false, make_and_answer(ctx, gpu, &all, job, report));
     return make_and_answer(ctx, NULL, source, job, report);
 }

@@ -38,7 +38,6 @@ kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin
     prepared->distance = *distance;
     int64_t start = kin_clock_ns();
     if ((flags & KIN_ROWS_CHECKED) == 0) {
-        KIN_TRY(kin_metric_check(ctx, matrix, distance->metric, name));
         KIN_TRY(kin_metric_check_box(ctx, matrix, distance, name));
     }
     prepared->seconds_check = kin_clock_since(start);

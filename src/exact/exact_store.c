@@ -143,7 +143,7 @@ static bool all_below(const uint32_t *numbers, int64_t count, int64_t limit)
 kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_container *container,
                              kith_matrix *points, kith_metric *metric)
 {
-    const kin_container_header *header = kin_container_get_header(container);
+    const kin_container_header *header = &container->header;
     const int32_t item = kith_dtype_bytes(header->dtype);
     KIN_FAIL_IF(header->kind != KITH_KIND_EXACT_INDEX && header->kind != KITH_KIND_TREE_INDEX &&
                     header->kind != KITH_KIND_GRAPH_INDEX,
@@ -281,8 +281,7 @@ kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_pr
     if (f.count < 0 || f.count > points->rows || f.degenerate < 0 || f.degenerate > points->rows) {
         return kin_store_fail_damaged(&r, "it has more groups of rows than rows");
     }
-    KIN_TRY(
-        kin_metric_check(ctx, points, prepared->distance.metric, kin_container_path(container)));
+    KIN_TRY(kin_metric_check(ctx, points, prepared->distance.metric, container->path));
     *usable = true;
     return view_all(&r, &f, prepared, usable);
 }
@@ -327,8 +326,7 @@ void kin_store_add_groups(kin_storing *storing, const kin_groups *groups)
 
 kith_status kin_store_fail_damaged(const kin_viewing *viewing, const char *what)
 {
-    return kin_fail_at(viewing->ctx, KITH_E_FORMAT,
-                       kin_at_file(kin_container_path(viewing->container)),
+    return kin_fail_at(viewing->ctx, KITH_E_FORMAT, kin_at_file(viewing->container->path),
                        "%s (it is damaged: make it again)", what);
 }
 
@@ -350,8 +348,8 @@ kith_status kin_store_period(kith_ctx *ctx, const kin_container *container, cons
     const kin_viewing v = {.ctx = ctx, .container = container};
     *period = NULL;
     return kin_container_has(container, KIN_TAG_PERIOD)
-               ? kin_store_view_array(&v, KIN_TAG_PERIOD, kin_container_get_header(container)->cols,
-                                      sizeof **period, (void *)period)
+               ? kin_store_view_array(&v, KIN_TAG_PERIOD, container->header.cols, sizeof **period,
+                                      (void *)period)
                : KITH_OK;
 }
 

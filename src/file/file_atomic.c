@@ -93,15 +93,6 @@ static owner remove_dead(const char *path)
     return found;
 }
 
-/* What dead processes have left beside the target. */
-static void sweep_names(kin_writer *w)
-{
-    for (uint64_t i = 0; i < NAMES; i++) {
-        print_name(w, i);
-        (void)remove_dead(w->temporary);
-    }
-}
-
 static int link_file(int file, const char *path)
 {
     char self[64];
@@ -219,14 +210,6 @@ static kith_status find_target(kin_writer *w, bool follows)
                           slash == NULL ? "." : w->target);
 }
 
-/* For the names of take_name; what was left of them goes now. */
-static kith_status make_room(kin_writer *w)
-{
-    KIN_TRY(kin_alloc(w->ctx, &w->temporary, room_of(w), 1, "a file's path"));
-    sweep_names(w);
-    return KITH_OK;
-}
-
 /* A file without a name vanishes with its process, even when that is killed. */
 static int open_unnamed(const kin_writer *w)
 {
@@ -250,7 +233,11 @@ static void keep_mode(const kin_writer *w)
 
 static kith_status open_temporary(kin_writer *w)
 {
-    KIN_TRY(make_room(w));
+    KIN_TRY(kin_alloc(w->ctx, &w->temporary, room_of(w), 1, "a file's path"));
+    for (uint64_t i = 0; i < NAMES; i++) { /* what dead processes have left beside the target */
+        print_name(w, i);
+        (void)remove_dead(w->temporary);
+    }
     w->file = open_unnamed(w);
     if (w->file < 0) {
         const int error = take_name(w);
@@ -332,8 +319,7 @@ static kith_status open_partial(kin_writer *w, bool *found)
     return KITH_OK;
 }
 
-/* found NULL: a temporary file, else the .partial one, and whether it was there. */
-static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
+kith_status kin_writer_open_as(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
                                bool *found)
 {
     memset(w, 0, sizeof *w);
@@ -350,18 +336,7 @@ static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, ki
 
 kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
 {
-    return open_writer(ctx, path, true, w, NULL);
-}
-
-kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *w)
-{
-    return open_writer(ctx, path, false, w, NULL);
-}
-
-kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
-                                    bool *found)
-{
-    return open_writer(ctx, path, follows, w, found);
+    return kin_writer_open_as(ctx, path, true, w, NULL);
 }
 
 static kith_status check_written(kin_writer *w, int error)

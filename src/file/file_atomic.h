@@ -35,20 +35,18 @@ typedef struct kin_writer {
 /* KITH_E_IO when there is no folder to write to, no right to, or when path is there and is no
  * regular file: renaming over a device would destroy it. */
 kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *writer);
-/* For a name that is kith's own, in a folder where others may write: a symbolic link there is
- * replaced itself, and not what it points to. */
-kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *writer);
 
 /* What is put from the first byte to the last may also go to a pipe, a device or, as "-", to
  * standard output: there it stands as soon as it was put. */
 kith_status kin_writer_open_text(kith_ctx *ctx, const char *path, kin_writer *writer);
 
-/* A file of many hours: what is put goes to TARGET.partial, which stays when this is closed with
- * anything but KITH_OK, or when the process dies. follows: a symbolic link at path, as
- * kin_writer_open does; else not, as kin_writer_open_own. *found: it was there already, with what
- * somebody had put. KITH_E_IO where another process is at it. */
-kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, bool follows,
-                                    kin_writer *writer, bool *found);
+/* follows: a symbolic link at path, as kin_writer_open does; else, for a name that is kith's own,
+ * in a folder where others may write, it is replaced itself, and not what it points to. found:
+ * NULL, or a file of many hours: what is put goes to TARGET.partial, which stays when this is
+ * closed with anything but KITH_OK, or when the process dies; *found: it was there already, with
+ * what somebody had put. KITH_E_IO where another process is at it. */
+kith_status kin_writer_open_as(kith_ctx *ctx, const char *path, bool follows, kin_writer *writer,
+                               bool *found);
 /* Begins to put from the first byte again; what stands behind it stays. */
 kith_status kin_writer_rewind(kin_writer *writer);
 /* Removes the file, whatever it holds, when it is closed with anything but KITH_OK. */

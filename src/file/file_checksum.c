@@ -253,19 +253,17 @@ kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, co
                 kin_at_member(name, "meta.struct_size"),
                 "is %" PRIu32 ", must be %zu (make it with kith_result_meta_default())",
                 meta->struct_size, sizeof *meta);
-    KIN_FAIL_IF(meta->metric != KITH_METRIC_DEFAULT && meta->metric != metric, ctx, KITH_E_ARGUMENT,
-                kin_at(name),
-                "is of the metric %s, asked for is %s (give the metric that it was made with)",
-                kith_metric_name(meta->metric), kith_metric_name(metric));
+    KIN_REFUSE_IF(meta->metric != KITH_METRIC_DEFAULT && meta->metric != metric, ctx, name,
+                  "is of the metric %s, asked for is %s (give the metric that it was made with)",
+                  kith_metric_name(meta->metric), kith_metric_name(metric));
     if (meta->points.rows == 0 || points == NULL) {
         return KITH_OK;
     }
     KIN_TRY(kin_fingerprint_make(ctx, points, &given));
-    KIN_PASS_IF(kin_fingerprint_equal(&meta->points, &given), ctx, KITH_E_ARGUMENT, kin_at(name),
-                "was made of points %s, given are %s (give the points that it was "
-                "made of, in their type)",
-                kin_fingerprint_print(&meta->points, texts[0]),
-                kin_fingerprint_print(&given, texts[1]));
+    KIN_ALLOW_IF(
+        kin_fingerprint_equal(&meta->points, &given), ctx, name,
+        "was made of points %s, given are %s (give the points that it was made of, in their type)",
+        kin_fingerprint_print(&meta->points, texts[0]), kin_fingerprint_print(&given, texts[1]));
 }
 
 kith_exactness kin_exactness_of(const kith_neighbors *table)

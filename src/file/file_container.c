@@ -126,30 +126,20 @@ kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_conta
 
 /* ---- Read ------------------------------------------------------------------------------------ */
 
-struct kin_container {
-    kith_ctx *ctx;
-    char *path;
-    kin_map map;
-    kin_container_header header;
-    const kin_layout_entry *table;
-    uint32_t count;
-    uint64_t checksum;
-};
-
 static kith_status check_magic(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
     KIN_TRY(kin_input_check_empty(ctx, c->path, c->map.bytes));
-    KIN_FAIL_IF(c->map.bytes < sizeof *layout, ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                "has %" PRIu64
-                " bytes, less than the %zu of its header (it is cut short: make it again)",
-                c->map.bytes, sizeof *layout);
-    KIN_FAIL_IF(memcmp(layout->magic, KIN_CONTAINER_MAGIC, sizeof layout->magic) != 0, ctx,
-                KITH_E_FORMAT, kin_at_file(c->path),
-                "does not begin with the magic of .kith (is it of another format?)");
-    KIN_FAIL_IF(layout->format != KIN_CONTAINER_FORMAT, ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                "is .kith of format %" PRIu32 ", this library reads format %d (use a newer kith)",
-                layout->format, KIN_CONTAINER_FORMAT);
+    KIN_DAMAGED_IF(c->map.bytes < sizeof *layout, ctx, c->path,
+                   "has %" PRIu64
+                   " bytes, less than the %zu of its header (it is cut short: make it again)",
+                   c->map.bytes, sizeof *layout);
+    KIN_DAMAGED_IF(memcmp(layout->magic, KIN_CONTAINER_MAGIC, sizeof layout->magic) != 0, ctx,
+                   c->path, "does not begin with the magic of .kith (is it of another format?)");
+    KIN_DAMAGED_IF(layout->format != KIN_CONTAINER_FORMAT, ctx, c->path,
+                   "is .kith of format %" PRIu32
+                   ", this library reads format %d (use a newer kith)",
+                   layout->format, KIN_CONTAINER_FORMAT);
     return KITH_OK;
 }
 
@@ -187,10 +177,10 @@ static bool sections_tile(const kin_container *c, const kin_layout_header *layou
 static kith_status check_table(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
-    KIN_FAIL_IF(layout->file_bytes != c->map.bytes, ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                "has %" PRIu64 " bytes, its header says %" PRIu64
-                " (it is cut short or damaged: make it again)",
-                c->map.bytes, layout->file_bytes);
+    KIN_DAMAGED_IF(layout->file_bytes != c->map.bytes, ctx, c->path,
+                   "has %" PRIu64 " bytes, its header says %" PRIu64
+                   " (it is cut short or damaged: make it again)",
+                   c->map.bytes, layout->file_bytes);
     if (layout->section_count > KIN_SECTIONS_MAX ||
         kin_layout_table_end(layout->section_count) > c->map.bytes) {
         return fail_damaged(ctx, c, "its table of sections does not fit");
@@ -257,8 +247,7 @@ kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, ki
     KIN_TRY(kin_alloc_zero(ctx, &c, 1, sizeof *c, "an open file"));
     c->ctx = ctx;
     KIN_THEN(status, kin_alloc_text(ctx, &c->path, "a file's path", "%s", path));
-    KIN_THEN(status,
-             follows ? kin_map_open(ctx, path, &c->map) : kin_map_open_own(ctx, path, &c->map));
+    KIN_THEN(status, kin_map_open(ctx, path, follows, &c->map));
     KIN_THEN(status, check_magic(ctx, c));
     KIN_THEN(status, check_table(ctx, c));
     KIN_THEN(status, take_header(ctx, c));
@@ -268,21 +257,6 @@ kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, ki
     }
     *out = c;
     return KITH_OK;
-}
-
-const kin_container_header *kin_container_get_header(const kin_container *container)
-{
-    return &container->header;
-}
-
-const char *kin_container_path(const kin_container *container)
-{
-    return container->path;
-}
-
-uint64_t kin_container_file_bytes(const kin_container *container)
-{
-    return container->map.bytes;
 }
 
 static const kin_layout_entry *find(const kin_container *c, const char *tag)
@@ -300,32 +274,25 @@ bool kin_container_has(const kin_container *container, const char *tag)
     return find(container, tag) != NULL;
 }
 
-uint64_t kin_container_checksum(const kin_container *container)
-{
-    return container->checksum;
-}
-
 kith_status kin_container_find(kith_ctx *ctx, const kin_container *c, const char *tag,
-                               kin_section_place *place)
+                               const kin_layout_entry **place)
 {
-    const kin_layout_entry *entry = find(c, tag);
-    KIN_FAIL_IF(entry == NULL, ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                "has no section '%s' (it is of another kind)", tag);
-    *place = (kin_section_place){entry->offset, entry->bytes, entry->checksum};
+    *place = find(c, tag);
+    KIN_DAMAGED_IF(*place == NULL, ctx, c->path, "has no section '%s' (it is of another kind)",
+                   tag);
     return KITH_OK;
 }
 
 kith_status kin_container_section(kith_ctx *ctx, const kin_container *c, const char *tag,
                                   const void **data, uint64_t *bytes)
 {
-    kin_section_place place;
+    const kin_layout_entry *place = NULL;
     KIN_TRY(kin_container_find(ctx, c, tag, &place));
-    const unsigned char *start = c->map.data + place.offset;
-    KIN_FAIL_IF(kin_checksum_of(start, place.bytes) != place.checksum, ctx, KITH_E_FORMAT,
-                kin_at_file(c->path),
-                "the checksum of its section '%s' is wrong (it is damaged: make it again)", tag);
+    const unsigned char *start = c->map.data + place->offset;
+    KIN_DAMAGED_IF(kin_checksum_of(start, place->bytes) != place->checksum, ctx, c->path,
+                   "the checksum of its section '%s' is wrong (it is damaged: make it again)", tag);
     *data = start;
-    *bytes = place.bytes;
+    *bytes = place->bytes;
     return KITH_OK;
 }
 
@@ -335,10 +302,10 @@ kith_status kin_container_table(kith_ctx *ctx, const kin_container *c, const cha
     uint64_t bytes = 0;
     KIN_TRY(kin_container_section(ctx, c, tag, data, &bytes));
     const uint64_t need = kin_size_mul(rows, row_bytes);
-    KIN_FAIL_IF(bytes != need, ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                "its section '%s' has %" PRIu64 " bytes, its header announces %" PRIu64
-                " (it is damaged: make it again)",
-                tag, bytes, need);
+    KIN_DAMAGED_IF(bytes != need, ctx, c->path,
+                   "its section '%s' has %" PRIu64 " bytes, its header announces %" PRIu64
+                   " (it is damaged: make it again)",
+                   tag, bytes, need);
     return KITH_OK;
 }
 
@@ -372,7 +339,9 @@ static void give_back(void *owner, void *container)
     kin_container_close(container);
 }
 
-void kin_container_hold(kin_hold *hold, kin_container *container)
+kith_status kin_container_hold(kin_hold *hold, const char *path, bool follows, kin_container **out)
 {
-    kin_hold_take(hold, give_back, NULL, container);
+    KIN_TRY(kin_container_open(hold->ctx, path, follows, out));
+    kin_hold_take(hold, give_back, NULL, *out);
+    return KITH_OK;
 }

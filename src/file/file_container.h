@@ -11,6 +11,7 @@
 #define KIN_FILE_CONTAINER_H
 
 #include "file/file_checksum.h"
+#include "host/host_file.h"
 
 #include <assert.h>
 
@@ -63,50 +64,6 @@ typedef struct kin_section {
     const uint64_t *placed;    /* NULL, or instead of data: the checksum of bytes that somebody else
                                   places in the file */
 } kin_section;
-
-/* Puts a container into a file that is open at its beginning. */
-struct kin_writer;
-kith_status kin_container_put(struct kin_writer *writer, const kin_container_header *header,
-                              const kin_section *sections, int32_t count);
-
-/* Written whole or not at all. */
-kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_container_header *header,
-                                const kin_section *sections, int32_t count);
-
-typedef struct kin_container kin_container;
-
-/* Maps a container and checks header and table. Keeps ctx. follows: kin_map_open, else
- * kin_map_open_own. */
-kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, kin_container **out);
-const kin_container_header *kin_container_get_header(const kin_container *container);
-bool kin_container_has(const kin_container *container, const char *tag);
-/* A section, in the mapped file, after its checksum is found right (each time it is asked for).
- * KITH_E_FORMAT where there is none of the name. ctx may be another than the opener's. */
-kith_status kin_container_section(kith_ctx *ctx, const kin_container *container, const char *tag,
-                                  const void **data, uint64_t *bytes);
-/* The same for one that must have rows x row_bytes. */
-kith_status kin_container_table(kith_ctx *ctx, const kin_container *container, const char *tag,
-                                uint64_t rows, uint64_t row_bytes, const void **data);
-/* Where a section lies, unread: who maps it elsewhere holds it against its checksum there. */
-typedef struct kin_section_place {
-    uint64_t offset;
-    uint64_t bytes;
-    uint64_t checksum;
-} kin_section_place;
-kith_status kin_container_find(kith_ctx *ctx, const kin_container *container, const char *tag,
-                               kin_section_place *place);
-/* Of header and table, which has the checksums of all sections: it stands for the whole file. */
-uint64_t kin_container_checksum(const kin_container *container);
-/* The facts of a tree file, sane in themselves: KITH_E_FORMAT where they are not. */
-kith_status kin_container_tree(kith_ctx *ctx, const kin_container *container,
-                               kin_stored_tree *tree);
-const char *kin_container_path(const kin_container *container);
-uint64_t kin_container_file_bytes(const kin_container *container);
-/* Accepts NULL. */
-void kin_container_close(kin_container *container);
-/* By the end of the hold (base_mem.h). */
-struct kin_hold;
-void kin_container_hold(struct kin_hold *hold, kin_container *container);
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
@@ -171,5 +128,52 @@ static inline uint64_t kin_layout_checksum(const kin_layout_header *header, cons
     kin_checksum_add(&sum, table, header->section_count * sizeof(kin_layout_entry));
     return kin_checksum_end(&sum);
 }
+
+/* ---- Written, read ----------------------------------------------------------------------------
+ */
+
+/* Puts a container into a file that is open at its beginning. */
+struct kin_writer;
+kith_status kin_container_put(struct kin_writer *writer, const kin_container_header *header,
+                              const kin_section *sections, int32_t count);
+
+/* Written whole or not at all. */
+kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_container_header *header,
+                                const kin_section *sections, int32_t count);
+
+/* A file that is open, to be read. */
+typedef struct kin_container {
+    kith_ctx *ctx;
+    char *path;
+    kin_map map;
+    kin_container_header header;
+    const kin_layout_entry *table;
+    uint32_t count;
+    uint64_t checksum; /* of header and table, which has the checksums of all sections: it stands
+                          for the whole file */
+} kin_container;
+
+/* Maps a container and checks header and table. Keeps ctx. follows: of kin_map_open. */
+kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, kin_container **out);
+bool kin_container_has(const kin_container *container, const char *tag);
+/* A section, in the mapped file, after its checksum is found right (each time it is asked for).
+ * KITH_E_FORMAT where there is none of the name. ctx may be another than the opener's. */
+kith_status kin_container_section(kith_ctx *ctx, const kin_container *container, const char *tag,
+                                  const void **data, uint64_t *bytes);
+/* The same for one that must have rows x row_bytes. */
+kith_status kin_container_table(kith_ctx *ctx, const kin_container *container, const char *tag,
+                                uint64_t rows, uint64_t row_bytes, const void **data);
+/* Where a section lies, unread: who maps it elsewhere holds it against its checksum there. */
+kith_status kin_container_find(kith_ctx *ctx, const kin_container *container, const char *tag,
+                               const kin_layout_entry **place);
+/* The facts of a tree file, sane in themselves: KITH_E_FORMAT where they are not. */
+kith_status kin_container_tree(kith_ctx *ctx, const kin_container *container,
+                               kin_stored_tree *tree);
+/* Accepts NULL. */
+void kin_container_close(kin_container *container);
+/* Opened, and closed by the end of the hold (base_mem.h). */
+struct kin_hold;
+kith_status kin_container_hold(struct kin_hold *hold, const char *path, bool follows,
+                               kin_container **out);
 
 #endif

@@ -198,14 +198,6 @@ static bool holds_rows(const kin_hdf5_table *table)
             !__builtin_mul_overflow(table->cols, all, &all) && there == all);
 }
 
-static kith_status fail_elsewhere(kin_hdf5_table *table, const char *dataset)
-{
-    return fail(table, KITH_E_FORMAT,
-                "dataset '%s' stands in other files, which are not read for this one (give the "
-                "file that holds it, or copy it with h5repack)",
-                dataset);
-}
-
 static kith_status open_quietly(const char *path, const char *dataset, kin_hdf5_table *table)
 {
     table->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -216,7 +208,10 @@ static kith_status open_quietly(const char *path, const char *dataset, kin_hdf5_
     table->dataset =
         dataset[0] != '\0' ? open_own(table->file, dataset, &refused) : H5I_INVALID_HID;
     if (refused || (table->dataset >= 0 && stands_elsewhere(table->dataset))) {
-        return fail_elsewhere(table, dataset);
+        return fail(table, KITH_E_FORMAT,
+                    "dataset '%s' stands in other files, which are not read for this one (give the "
+                    "file that holds it, or copy it with h5repack)",
+                    dataset);
     }
     if (table->dataset < 0) {
         char names[512];

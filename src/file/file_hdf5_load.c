@@ -30,8 +30,8 @@ static kith_status load_module(kith_ctx *ctx, const char *path, const kin_hdf5_m
     void *module = open_module();
     KIN_FAIL_IF(module == NULL, ctx, KITH_E_UNSUPPORTED, kin_at_file(path),
                 "reading HDF5 needs " KIN_HDF5_LIBRARY
-                ", which cannot be opened: %s (build kith where the HDF5 library is "
-                "installed, or save the dataset with numpy.save)",
+                ", which cannot be opened: %s (build kith where the HDF5 library is installed, or "
+                "save the dataset with numpy.save)",
                 dlerror());
     *out = dlsym(module, KIN_HDF5_SYMBOL);
     KIN_FAIL_IF(*out == NULL || (*out)->version != KIN_HDF5_VERSION, ctx, KITH_E_UNSUPPORTED,
@@ -52,7 +52,7 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     memcpy(file, path, bytes);
     file[bytes] = '\0';
     kin_map map;
-    KIN_TRY(kin_map_open(ctx, file, &map));
+    KIN_TRY(kin_map_open(ctx, file, true, &map));
     *file_bytes = map.bytes;
     const kith_status empty = kin_input_check_empty(ctx, file, map.bytes);
     kin_map_close(&map);
@@ -117,9 +117,8 @@ static kith_status read_rows(kith_points *points, reading *r)
         unsigned char *target = (unsigned char *)points->block + row * points->matrix.stride_bytes;
         const kith_status status = r->module->read(&r->table, (uint64_t)row, (uint64_t)rows,
                                                    r->scratch != NULL ? r->scratch : target);
-        if (status != KITH_OK) {
-            return kin_fail_at(ctx, status, kin_at_file(r->source->path), "%s", r->table.message);
-        }
+        KIN_FAIL_IF(status != KITH_OK, ctx, status, kin_at_file(r->source->path), "%s",
+                    r->table.message);
         if (r->scratch != NULL) {
             KIN_TRY(convert(r, row, rows, (double *)(void *)target));
         }

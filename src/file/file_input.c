@@ -86,8 +86,8 @@ static kith_status unpack_members(kin_inflating *u)
         if (result == Z_STREAM_END && !end) {
             result = inflateReset(&u->stream);
         }
-        KIN_FAIL_IF(result != Z_OK && !end, u->ctx, KITH_E_FORMAT, kin_at_file(u->path),
-                    "is no .gz, or damaged (make it again)");
+        KIN_DAMAGED_IF(result != Z_OK && !end, u->ctx, u->path,
+                       "is no .gz, or damaged (make it again)");
         if (more) {
             KIN_TRY(kin_progress(u->ctx, "read", (double)(u->from_bytes - u->from_left),
                                  (double)u->from_bytes));
@@ -241,13 +241,12 @@ static kith_status unpack(kith_ctx *ctx, const char *path, kin_input *input)
 
 kith_status kin_input_check_empty(kith_ctx *ctx, const char *path, uint64_t bytes)
 {
-    KIN_PASS_IF(bytes > 0, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "is empty (it has 0 bytes; make it again)");
+    KIN_SOUND_IF(bytes > 0, ctx, path, "is empty (it has 0 bytes; make it again)");
 }
 
 kith_status kin_input_map(kith_ctx *ctx, const char *path, kin_input *input)
 {
-    KIN_TRY(kin_map_open(ctx, path, &input->map));
+    KIN_TRY(kin_map_open(ctx, path, true, &input->map));
     input->data = input->map.data;
     input->bytes = input->map.bytes;
     input->file_bytes = input->bytes;
@@ -263,8 +262,8 @@ static kith_status open_input(kith_ctx *ctx, const char *path, kin_input *input)
         KIN_TRY(kin_input_map(ctx, path, input));
     }
     input->file_bytes = input->bytes;
-    KIN_FAIL_IF(pipe && input->bytes == 0, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "is empty (it has 0 bytes; nothing came out of the pipe)");
+    KIN_DAMAGED_IF(pipe && input->bytes == 0, ctx, path,
+                   "is empty (it has 0 bytes; nothing came out of the pipe)");
     if (ends_in_gz(path) || (pipe && gzip_begins(input->data, input->bytes))) {
         KIN_TRY(unpack(ctx, path, input));
     }

@@ -156,7 +156,7 @@ static kith_status open_to_append(kith_ctx *ctx, kin_journal *journal)
 kith_status kin_journal_create(kith_ctx *ctx, kin_journal *journal)
 {
     kin_writer writer;
-    KIN_TRY(kin_writer_open_own(ctx, journal->path, &writer));
+    KIN_TRY(kin_writer_open_as(ctx, journal->path, false, &writer, NULL));
     KIN_TRY(kin_writer_close(&writer, kin_writer_put(&writer, journal->head, journal->head_bytes)));
     return open_to_append(ctx, journal);
 }
@@ -189,8 +189,8 @@ static kith_status judge(kith_ctx *ctx, const kin_journal *journal, const char *
     char ours[KIN_JOURNAL_EXCERPT];
     const kin_journal_kind kind =
         kin_journal_judge(journal, (const char *)map->data, map->bytes, theirs, ours);
-    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, ctx, KITH_E_FORMAT, kin_at_file(journal->path),
-                "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
+    KIN_DAMAGED_IF(kind == KIN_JOURNAL_FOREIGN, ctx, journal->path,
+                   "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
     KIN_FAIL_IF(kind == KIN_JOURNAL_OTHER && has_data, ctx, KITH_E_ARGUMENT,
                 kin_at_file(journal->path),
                 "is of another job, it says '%s', this one '%s' (%s it and %s)", theirs, ours,
@@ -208,13 +208,13 @@ kith_status kin_journal_begin(kith_ctx *ctx, kin_journal *journal, kin_writer *p
     kith_status status = KITH_OK;
     *fresh = false;
     if (there) {
-        KIN_THEN(status, kin_map_open_own(ctx, journal->path, map));
+        KIN_THEN(status, kin_map_open(ctx, journal->path, false, map));
         KIN_THEN(status, judge(ctx, journal, partial->temporary, map, has_data, &resume));
     } else if (!restart && has_data) {
-        status = kin_fail_at(ctx, KITH_E_IO, kin_at_file(partial->temporary),
-                             "is there, its journal %s is not (to begin anew add --restart, or "
-                             "remove it)",
-                             journal->path);
+        status = kin_fail_at(
+            ctx, KITH_E_IO, kin_at_file(partial->temporary),
+            "is there, its journal %s is not (to begin anew add --restart, or remove it)",
+            journal->path);
     }
     if (status == KITH_OK && !resume) {
         status = kin_journal_create(ctx, journal);

@@ -155,21 +155,20 @@ static bool take_header(cursor *c, kin_npy *npy)
 static kith_status find_text(kith_ctx *ctx, const char *label, const unsigned char *file,
                              uint64_t bytes, cursor *text)
 {
-    KIN_FAIL_IF(bytes < MAGIC_BYTES || memcmp(file, npy_magic, sizeof npy_magic) != 0, ctx,
-                KITH_E_FORMAT, kin_at_file(label),
-                "does not begin with the magic of .npy (is it of another format?)");
+    KIN_DAMAGED_IF(bytes < MAGIC_BYTES || memcmp(file, npy_magic, sizeof npy_magic) != 0, ctx,
+                   label, "does not begin with the magic of .npy (is it of another format?)");
     const int version = file[6];
-    KIN_FAIL_IF(version < 1 || version > 3, ctx, KITH_E_FORMAT, kin_at_file(label),
-                "is .npy of version %d; kith reads 1 to 3 (save it with numpy.save)", version);
+    KIN_DAMAGED_IF(version < 1 || version > 3, ctx, label,
+                   "is .npy of version %d; kith reads 1 to 3 (save it with numpy.save)", version);
     const uint64_t length_bytes = version == 1 ? 2 : 4;
     uint64_t length = 0;
     if (bytes >= MAGIC_BYTES + length_bytes) {
         memcpy(&length, file + MAGIC_BYTES, (size_t)length_bytes);
     }
     const uint64_t start = MAGIC_BYTES + length_bytes;
-    KIN_FAIL_IF(bytes < start + length, ctx, KITH_E_FORMAT, kin_at_file(label),
-                "has %" PRIu64 " bytes and ends within its header (it is cut short: copy it again)",
-                bytes);
+    KIN_DAMAGED_IF(
+        bytes < start + length, ctx, label,
+        "has %" PRIu64 " bytes and ends within its header (it is cut short: copy it again)", bytes);
     text->at = (const char *)file + start;
     text->end = text->at + length;
     return KITH_OK;
@@ -182,20 +181,20 @@ kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char 
     cursor text = {NULL, NULL};
     KIN_TRY(find_text(ctx, label, file, bytes, &text));
     const char *end = text.end;
-    KIN_FAIL_IF(!take_header(&text, npy), ctx, KITH_E_FORMAT, kin_at_file(label),
-                "its header is not one of a plain array with descr, fortran_order and "
-                "shape (save an array of numbers with numpy.save)");
+    KIN_DAMAGED_IF(!take_header(&text, npy), ctx, label,
+                   "its header is not one of a plain array with descr, fortran_order and shape "
+                   "(save an array of numbers with numpy.save)");
     npy->data = (const unsigned char *)end;
     npy->data_bytes = bytes - (uint64_t)(npy->data - file);
     uint64_t need = kin_size_mul(npy->item_bytes, npy->kind == 'U' ? 4 : 1);
     for (int32_t i = 0; i < npy->axes; i++) {
         need = kin_size_mul(need, npy->shape[i]);
     }
-    KIN_FAIL_IF(need != npy->data_bytes, ctx, KITH_E_FORMAT, kin_at_file(label),
-                "has %" PRIu64 " bytes behind its header, which announces %" PRIu64 " (%s)",
-                npy->data_bytes, need,
-                npy->data_bytes < need ? "it is cut short: copy it again"
-                                       : "it is too long: save it again");
+    KIN_DAMAGED_IF(need != npy->data_bytes, ctx, label,
+                   "has %" PRIu64 " bytes behind its header, which announces %" PRIu64 " (%s)",
+                   npy->data_bytes, need,
+                   npy->data_bytes < need ? "it is cut short: copy it again"
+                                          : "it is too long: save it again");
     return KITH_OK;
 }
 
@@ -218,17 +217,17 @@ static kith_status table_shape(const kin_source *source, kin_shape *shape)
     kith_ctx *ctx = source->ctx;
     KIN_TRY(kin_npy_parse(ctx, source->path, source->input->data, source->input->bytes, &npy));
     const kin_item item = kin_npy_item(&npy);
-    KIN_FAIL_IF(item.bytes == 0, ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                "holds values of NumPy's type '%c%" PRIu64
-                "', which kith does not read (save x.astype('float32'))",
-                npy.kind >= ' ' && npy.kind <= '~' ? npy.kind : '?', npy.item_bytes);
+    KIN_DAMAGED_IF(item.bytes == 0, ctx, source->path,
+                   "holds values of NumPy's type '%c%" PRIu64
+                   "', which kith does not read (save x.astype('float32'))",
+                   npy.kind >= ' ' && npy.kind <= '~' ? npy.kind : '?', npy.item_bytes);
     if (source->column && npy.axes == 1) {
         npy.shape[npy.axes++] = 1;
     }
-    KIN_FAIL_IF(npy.axes != 2, ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                "has %" PRId32
-                " axes; 2 are needed, rows and columns (save x.reshape(rows, columns))",
-                npy.axes);
+    KIN_DAMAGED_IF(npy.axes != 2, ctx, source->path,
+                   "has %" PRId32
+                   " axes; 2 are needed, rows and columns (save x.reshape(rows, columns))",
+                   npy.axes);
     KIN_TRY(kin_shape_make(source, npy.data, npy.shape[0], npy.shape[1], item, shape));
     shape->swapped = npy.big_endian && item.bytes > 1;
     if (npy.fortran_order && shape->rows > 1 && shape->cols > 1) {

@@ -207,20 +207,20 @@ static kith_status take_csr(const kin_source *source, kith_result *result, membe
     KIN_TRY(row_length(ctx, path, &shapes[INDPTR], &k));
     const int64_t rows = shapes[INDPTR].cols - 1;
     KIN_TRY(kin_shape_check(ctx, path, (uint64_t)rows, (uint64_t)k, source->cols_max));
-    KIN_FAIL_IF(shapes[INDICES].cols != rows * k || shapes[DATA].cols != rows * k ||
-                    shapes[SHAPE].cols != 2 || integer_at(&shapes[SHAPE], 0) != rows,
-                ctx, KITH_E_FORMAT, kin_at_file(path),
-                "its indptr announces %" PRId64 " rows of %" PRId64
-                ", but indices, data or shape do not agree (it is damaged: save it again)",
-                rows, k);
+    KIN_DAMAGED_IF(shapes[INDICES].cols != rows * k || shapes[DATA].cols != rows * k ||
+                       shapes[SHAPE].cols != 2 || integer_at(&shapes[SHAPE], 0) != rows,
+                   ctx, path,
+                   "its indptr announces %" PRId64 " rows of %" PRId64
+                   ", but indices, data or shape do not agree (it is damaged: save it again)",
+                   rows, k);
     KIN_TRY(take_meta(source, &result->meta));
     const int64_t columns = integer_at(&shapes[SHAPE], 1);
     const int64_t corpus_rows = columns > 0 ? columns : 0;
-    KIN_FAIL_IF(result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows, ctx,
-                KITH_E_FORMAT, kin_at_file(path),
-                "has %" PRId64 " columns, and is of %" PRId64
-                " points by its meta (it was changed: save it again)",
-                corpus_rows, result->meta.points.rows);
+    KIN_DAMAGED_IF(result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows, ctx,
+                   path,
+                   "has %" PRId64 " columns, and is of %" PRId64
+                   " points by its meta (it was changed: save it again)",
+                   corpus_rows, result->meta.points.rows);
     result->meta.corpus_rows = corpus_rows;
     for (int i = INDICES; i <= DATA; i++) {
         shapes[i].rows = rows;

@@ -82,12 +82,6 @@ static kith_status put_array(kin_zip *zip, const array *a, const void *data)
     return kin_zip_member_end(zip);
 }
 
-/* An id is signed for NumPy's users; the empty slot is -1. */
-static int64_t signed_id(uint32_t id)
-{
-    return id == KITH_ID_NONE ? -1 : (int64_t)id;
-}
-
 static bool any_beyond_int32(const uint32_t *ids, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -107,7 +101,7 @@ static kith_status put_ids(const uint32_t *ids, int64_t rows, int64_t k, column 
     KIN_TRY(begin_array(zip, &a));
     if (c->wide) {
         for (int64_t i = 0; i < count; i++) {
-            KIN_TRY(column_put_id(c, signed_id(ids[i])));
+            KIN_TRY(column_put_id(c, ids[i] == KITH_ID_NONE ? -1 : (int64_t)ids[i]));
         }
     } else { /* the same bits, KITH_ID_NONE being -1 */
         KIN_TRY(kin_zip_put(zip, ids, (uint64_t)count * sizeof ids[0]));
@@ -129,25 +123,23 @@ static kith_status put_meta(kin_zip *zip, const char text[KIN_META_TEXT], int le
     return put_array(zip, &a, letters);
 }
 
-typedef struct list_members {
-    const kith_neighbors *neighbors;
-    const kith_result_meta *meta;
-} list_members;
+/* The last of an archive's members; in a sparse matrix SciPy passes over it. */
+static kith_status put_result_meta(kin_zip *zip, const kith_result_meta *meta, int64_t k)
+{
+    char text[KIN_META_TEXT];
+    return put_meta(zip, text, kin_meta_print(text, meta, k));
+}
 
 static kith_status put_npz(kin_zip *zip, const void *what, column *c)
 {
-    const list_members *members = what;
-    const kith_neighbors *neighbors = members->neighbors;
-    const uint64_t count = (uint64_t)neighbors->rows * (uint64_t)neighbors->k;
-    zip->writer->total = kin_size_mul(count, neighbors->distances != NULL ? 8 : 4);
-    KIN_TRY(put_ids(neighbors->ids, neighbors->rows, neighbors->k, c));
-    if (neighbors->distances != NULL) {
-        const array a = {"distances.npy", "<f4",        2,
-                         neighbors->rows, neighbors->k, count * sizeof neighbors->distances[0]};
-        KIN_TRY(put_array(zip, &a, neighbors->distances));
-    }
-    char text[KIN_META_TEXT];
-    return put_meta(zip, text, kin_meta_print(text, members->meta, neighbors->k));
+    const kin_saved *s = what;
+    const kith_lists *lists = &s->lists;
+    const uint64_t count = (uint64_t)kin_saved_before(s, lists->rows);
+    const array a = {"distances.npy", "<f4", 2, lists->rows, s->k, count * sizeof(float)};
+    zip->writer->total = kin_size_mul(count, lists->distances != NULL ? 8 : 4);
+    KIN_TRY(put_ids(lists->ids, lists->rows, s->k, c));
+    KIN_TRY(lists->distances != NULL ? put_array(zip, &a, lists->distances) : KITH_OK);
+    return put_result_meta(zip, s->meta, s->k);
 }
 
 kith_status kin_npz_frame(kin_writer *writer, int64_t rows, int64_t k, const uint32_t crcs[2],
@@ -164,8 +156,7 @@ kith_status kin_npz_frame(kin_writer *writer, int64_t rows, int64_t k, const uin
         KIN_TRY(kin_zip_skip(&zip, bytes, crcs[i]));
         KIN_TRY(kin_zip_member_end(&zip));
     }
-    char text[KIN_META_TEXT];
-    KIN_TRY(put_meta(&zip, text, kin_meta_print(text, meta, k)));
+    KIN_TRY(put_result_meta(&zip, meta, k));
     return kin_zip_end(&zip);
 }
 
@@ -188,11 +179,9 @@ static kith_status save(kith_ctx *ctx, const char *path, put_fn *put, const void
     return kin_writer_close(&writer, status);
 }
 
-kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
-                         const kith_result_meta *meta)
+kith_status kin_npz_save(const kin_saved *saved)
 {
-    const list_members members = {neighbors, meta};
-    return save(ctx, path, put_npz, &members);
+    return save(saved->ctx, saved->path, put_npz, saved);
 }
 
 /* ---- Selections ------------------------------------------------------------------------------ */
@@ -249,77 +238,73 @@ kith_status kin_selected_save(kith_ctx *ctx, const char *path, const kin_selecte
 
 /* ---- Sparse matrices ------------------------------------------------------------------------- */
 
-static int64_t entries_before(const kin_csr *csr, int64_t row)
-{
-    return csr->offsets != NULL ? csr->offsets[row] : row * csr->k;
-}
-
-static int64_t count_entries(const kin_csr *csr, int64_t first, int64_t end)
+static int64_t count_entries(const kin_saved *s, int64_t first, int64_t end)
 {
     int64_t count = 0;
-    for (int64_t i = first; i < end; i++) {
-        count += csr->ids[i] != KITH_ID_NONE;
+    for (int64_t i = kin_saved_before(s, first); i < kin_saved_before(s, end); i++) {
+        count += s->lists.ids[i] != KITH_ID_NONE;
     }
     return count;
 }
 
-static kith_status put_indices(kin_zip *zip, const kin_csr *csr, int64_t count, column *c)
+static kith_status put_indices(kin_zip *zip, const kin_saved *s, int64_t count, column *c)
 {
-    const int64_t end = entries_before(csr, csr->rows);
+    const int64_t end = kin_saved_before(s, s->lists.rows);
     const array a = {"indices.npy", id_descr(c), 1, count, 0, id_bytes(c, count)};
     KIN_TRY(begin_array(zip, &a));
     for (int64_t i = 0; i < end; i++) {
-        if (csr->ids[i] != KITH_ID_NONE) {
-            KIN_TRY(column_put_id(c, (int64_t)csr->ids[i]));
+        if (s->lists.ids[i] != KITH_ID_NONE) {
+            KIN_TRY(column_put_id(c, (int64_t)s->lists.ids[i]));
         }
     }
     return column_end(c);
 }
 
-static kith_status put_indptr(kin_zip *zip, const kin_csr *csr, column *c)
+static kith_status put_indptr(kin_zip *zip, const kin_saved *s, column *c)
 {
-    const array a = {"indptr.npy", id_descr(c), 1, csr->rows + 1, 0, id_bytes(c, csr->rows + 1)};
-    KIN_TRY(begin_array(zip, &a));
+    const int64_t rows = s->lists.rows;
+    const array a = {"indptr.npy", id_descr(c), 1, rows + 1, 0, id_bytes(c, rows + 1)};
     int64_t at = 0;
+    KIN_TRY(begin_array(zip, &a));
     KIN_TRY(column_put_id(c, at));
-    for (int64_t row = 0; row < csr->rows; row++) {
-        at += count_entries(csr, entries_before(csr, row), entries_before(csr, row + 1));
+    for (int64_t row = 0; row < rows; row++) {
+        at += count_entries(s, row, row + 1);
         KIN_TRY(column_put_id(c, at));
     }
     return column_end(c);
 }
 
-static kith_status put_data(kin_zip *zip, const kin_csr *csr, int64_t count, column *c)
+static kith_status put_data(kin_zip *zip, const kin_saved *s, int64_t count, column *c)
 {
-    const int64_t end = entries_before(csr, csr->rows);
+    const kith_lists *lists = &s->lists;
+    const int64_t end = kin_saved_before(s, lists->rows);
     const array a = {"data.npy", "<f4", 1, count, 0, (uint64_t)count * sizeof(float)};
     KIN_TRY(begin_array(zip, &a));
     for (int64_t i = 0; i < end; i++) {
-        const float value = csr->distances != NULL ? csr->distances[i] : 1.0F;
-        KIN_TRY(csr->ids[i] != KITH_ID_NONE ? column_put(c, &value, sizeof value) : KITH_OK);
+        const float value = lists->distances != NULL ? lists->distances[i] : 1.0F;
+        KIN_TRY(lists->ids[i] != KITH_ID_NONE ? column_put(c, &value, sizeof value) : KITH_OK);
     }
     return column_end(c);
 }
 
 static kith_status put_csr(kin_zip *zip, const void *what, column *c)
 {
-    const kin_csr *csr = what;
-    const int64_t shape[2] = {csr->rows, csr->cols};
-    const int64_t count = count_entries(csr, 0, entries_before(csr, csr->rows));
-    c->wide = count > INT32_MAX || csr->cols > INT32_MAX;
+    const kin_saved *s = what;
+    const int64_t shape[2] = {s->lists.rows, s->cols};
+    const int64_t count = count_entries(s, 0, s->lists.rows);
+    c->wide = count > INT32_MAX || s->cols > INT32_MAX;
     zip->writer->total = kin_size_mul((uint64_t)count, c->wide ? 12 : 8);
-    KIN_TRY(put_indices(zip, csr, count, c));
-    KIN_TRY(put_indptr(zip, csr, c));
+    KIN_TRY(put_indices(zip, s, count, c));
+    KIN_TRY(put_indptr(zip, s, c));
     const array of_format = {.name = "format.npy", .descr = "|S3", .bytes = 3};
     const array of_shape = {"shape.npy", "<i8", 1, 2, 0, sizeof shape};
     KIN_TRY(put_array(zip, &of_format, "csr"));
     KIN_TRY(put_array(zip, &of_shape, shape));
-    KIN_TRY(put_data(zip, csr, count, c));
-    char text[KIN_META_TEXT]; /* SciPy passes over it */
-    return put_meta(zip, text, kin_meta_print(text, &csr->meta, csr->offsets == NULL ? csr->k : 0));
+    KIN_TRY(put_data(zip, s, count, c));
+    return put_result_meta(zip, s->meta, s->k);
 }
 
-kith_status kin_csr_save(kith_ctx *ctx, const char *path, const kin_csr *csr)
+kith_status kin_csr_save(const kin_saved *saved)
 {
-    return save(ctx, path, put_csr, csr);
+    return save(saved->ctx, saved->path, put_csr, saved);
 }

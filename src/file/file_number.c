@@ -201,11 +201,11 @@ kin_number_locale kin_number_enter(void)
     return locale;
 }
 
-void kin_number_leave(kin_number_locale locale)
+void kin_number_leave(const kin_number_locale *locale)
 {
-    if (locale.own != NULL) {
-        (void)uselocale((locale_t)locale.before);
-        freelocale((locale_t)locale.own);
+    if (locale->own != NULL) {
+        (void)uselocale((locale_t)locale->before);
+        freelocale((locale_t)locale->own);
     }
 }
 

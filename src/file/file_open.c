@@ -35,9 +35,8 @@ static kith_status sniff(kin_source *source)
     source->format = KIN_FORMAT_CSV;
     /* Text has no byte of 0; all the others have one soon. */
     const size_t looked = input->bytes < 256 ? (size_t)input->bytes : 256;
-    KIN_PASS_IF(memchr(input->data, 0, looked) == NULL, source->ctx, KITH_E_FORMAT,
-                kin_at_file(source->path),
-                "brings neither text nor .npy, and other formats are mapped (give a file)");
+    KIN_SOUND_IF(memchr(input->data, 0, looked) == NULL, source->ctx, source->path,
+                 "brings neither text nor .npy, and other formats are mapped (give a file)");
 }
 
 /* Finds the format, and brings the bytes. What comes out of a pipe needs no extension: its first
@@ -89,8 +88,8 @@ static kith_status check_values(const kith_points *points, const char *path)
 {
     const kin_item item = points->item;
     KIN_PASS_IF(item.kind == 'f' || item.kind == 'h', points->ctx, KITH_E_DATA, kin_at_file(path),
-                "holds %s values, selection takes floats (convert it to .fbin, or "
-                "save x.astype('float32'))",
+                "holds %s values, selection takes floats (convert it to .fbin, or save "
+                "x.astype('float32'))",
                 kin_item_name(item));
 }
 
@@ -115,7 +114,7 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_p
         status = check_values(points, path);
     }
     if (status != KITH_OK) {
-        kin_points_close(points);
+        kith_points_free(points);
         return status;
     }
     if (points->source.file_cols == 0) {
@@ -152,7 +151,7 @@ kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out)
         .ctx = ctx, .path = path, .cols_max = KIN_ROWS_MAX, .input = &result->input};
     const kith_status status = read_lists(result, &source);
     if (status != KITH_OK) {
-        kin_result_close(result);
+        kith_result_free(result);
         return status;
     }
     *out = result;

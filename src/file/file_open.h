@@ -26,7 +26,6 @@ struct kith_points {
 
 kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_params *params,
                             kith_points **out);
-void kin_points_close(kith_points *points);
 /* What kith_file_inspect says. */
 kith_status kin_file_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,
                              kith_file_info *info);
@@ -83,7 +82,6 @@ typedef struct kin_range_table {
 kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *input,
                             kin_range_table *table);
 kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out);
-void kin_result_close(kith_result *result);
 
 /* Copies ids of any integer type; -1 becomes KITH_ID_NONE, another negative is an error. */
 kith_status kin_result_take_ids(kith_result *result, const char *path, const kin_shape *shape);
@@ -104,20 +102,22 @@ struct kin_writer;
 kith_status kin_npz_frame(struct kin_writer *writer, int64_t rows, int64_t k,
                           const uint32_t crcs[2], const kith_result_meta *meta);
 
-kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
-                         const kith_result_meta *meta);
-
-/* A sparse matrix to write: row i has entries offsets[i] .. offsets[i + 1] - 1. */
-typedef struct kin_csr {
-    int64_t rows;
-    int64_t cols;
-    int64_t k;              /* entries a row where offsets is NULL */
-    const int64_t *offsets; /* rows + 1 */
-    const uint32_t *ids;    /* KITH_ID_NONE is passed over */
-    const float *distances; /* NULL: each entry is 1 */
-    kith_result_meta meta;
-} kin_csr;
-kith_status kin_csr_save(kith_ctx *ctx, const char *path, const kin_csr *csr);
+/* Lists to write, in any format. */
+typedef struct kin_saved {
+    kith_ctx *ctx;
+    const char *path;
+    kith_lists lists; /* offsets NULL: k entries a row. KITH_ID_NONE is an empty slot */
+    int64_t k;
+    int64_t
+        cols; /* of a sparse matrix, which passes empty slots over; without distances each is 1 */
+    const kith_result_meta *meta;
+} kin_saved;
+static inline int64_t kin_saved_before(const kin_saved *s, int64_t row)
+{
+    return s->lists.offsets != NULL ? s->lists.offsets[row] : row * s->k;
+}
+kith_status kin_npz_save(const kin_saved *saved);
+kith_status kin_csr_save(const kin_saved *saved);
 
 /* An answer of selection to write as .npz: `ids`, `values`, `meta`. */
 typedef struct kin_selected {

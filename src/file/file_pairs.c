@@ -46,9 +46,9 @@ static kith_status find_kind(kith_ctx *ctx, const char *path, kin_pairs_file *fi
         file->separator = '\t';
     } else {
         file->runs = ends(path, ".kith");
-        KIN_FAIL_IF(!file->runs && !ends(path, ".npy"), ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                    "pairs are written as .npy, .kith, .csv or .tsv (give one of these "
-                    "extensions)");
+        KIN_FAIL_IF(
+            !file->runs && !ends(path, ".npy"), ctx, KITH_E_ARGUMENT, kin_at_file(path),
+            "pairs are written as .npy, .kith, .csv or .tsv (give one of these extensions)");
     }
     return KITH_OK;
 }
@@ -140,7 +140,7 @@ kith_status kin_pairs_file_open(kith_ctx *ctx, const char *path, const kin_pairs
         const kith_status status = put_head(file);
         return status == KITH_OK ? KITH_OK : kin_writer_close(&file->writer, status);
     }
-    KIN_TRY(kin_writer_open_partial(ctx, path, true, &file->writer, &found));
+    KIN_TRY(kin_writer_open_as(ctx, path, true, &file->writer, &found));
     const kith_status status = begin(ctx, file);
     if (status != KITH_OK && !file->ours && !found) {
         kin_writer_drop(&file->writer);
@@ -342,14 +342,13 @@ static kith_status put_line(kin_pairs_file *file, item one)
 
 static kith_status put_lines(kin_pairs_file *file, const kith_pairs *pairs, const double *distances)
 {
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     kith_status status = KITH_OK;
     for (int64_t p = 0; p < pairs->count && status == KITH_OK; p++) {
         const item one = {pairs->query_ids[p], pairs->corpus_ids[p], distances[p]};
         status = put_line(file, one);
     }
     file->count += pairs->count;
-    kin_number_leave(locale);
     return status;
 }
 
@@ -417,7 +416,7 @@ kith_status kin_pairs_file_close(kin_pairs_file *file, kith_status status)
 /* ---- Read again ------------------------------------------------------------------------------ */
 
 typedef struct stored {
-    const kin_container *container;
+    kin_container *container;
     const item *items;
     const int64_t *offsets;
     int64_t rows;
@@ -426,19 +425,18 @@ typedef struct stored {
 
 static kith_status fail_damaged(kith_ctx *ctx, const stored *s)
 {
-    return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(s->container)),
+    return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(s->container->path),
                        "has pairs that do not fit its rows (it is damaged: make it again)");
 }
 
 static kith_status open_stored(kith_ctx *ctx, stored *s)
 {
     const kin_container *c = s->container;
-    const kin_container_header *header = kin_container_get_header(c);
+    const kin_container_header *header = &c->header;
     const void *data = NULL;
     uint64_t bytes = 0;
-    KIN_FAIL_IF(header->kind != KITH_KIND_PAIRS, ctx, KITH_E_FORMAT,
-                kin_at_file(kin_container_path(c)),
-                "does not hold pairs (give what kith pairs has written)");
+    KIN_DAMAGED_IF(header->kind != KITH_KIND_PAIRS, ctx, c->path,
+                   "does not hold pairs (give what kith pairs has written)");
     s->rows = header->rows;
     s->others = header->corpus_rows;
     KIN_TRY(kin_container_table(ctx, c, KIN_TAG_OFFSETS, (uint64_t)s->rows + 1, sizeof *s->offsets,
@@ -508,15 +506,11 @@ static kith_status tell_stored(kith_ctx *ctx, const stored *s, kith_pairs_fn tak
 kith_status kin_pairs_read(kith_ctx *ctx, const char *path, kith_pairs_fn take, void *take_arg,
                            kith_pairs_report *report)
 {
-    kin_container *container = NULL;
-    KIN_TRY(kin_container_open(ctx, path, true, &container));
-    stored s = {.container = container};
-    kith_status status = open_stored(ctx, &s);
-    if (status == KITH_OK) {
-        report->count = s.offsets[s.rows];
-        report->complete = 1;
-        status = take != NULL ? tell_stored(ctx, &s, take, take_arg, report) : KITH_OK;
-    }
-    kin_container_close(container);
-    return status;
+    stored s = {.container = NULL};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_container_hold(&hold, path, true, &s.container));
+    KIN_TRY(open_stored(ctx, &s));
+    report->count = s.offsets[s.rows];
+    report->complete = 1;
+    return take != NULL ? tell_stored(ctx, &s, take, take_arg, report) : KITH_OK;
 }

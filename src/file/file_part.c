@@ -48,11 +48,10 @@ kith_status kin_part_read(kith_ctx *ctx, const kin_container *container, kin_par
     const void *data = NULL;
     KIN_TRY(kin_container_table(ctx, container, KIN_TAG_PART, 1, sizeof *part, &data));
     memcpy(part, data, sizeof *part);
-    KIN_FAIL_IF(part->first < 0 || part->number < 0 || part->count > KITH_PARTS_MAX ||
-                    part->number >= part->count,
-                ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(container)),
-                "is part %d of %d (it is damaged: make it again)", (int)part->number + 1,
-                (int)part->count);
+    KIN_DAMAGED_IF(part->first < 0 || part->number < 0 || part->count > KITH_PARTS_MAX ||
+                       part->number >= part->count,
+                   ctx, container->path, "is part %d of %d (it is damaged: make it again)",
+                   (int)part->number + 1, (int)part->count);
     return KITH_OK;
 }
 
@@ -100,7 +99,7 @@ typedef struct opened {
     const char *path;
     kin_container *container;
     const kin_part_entry *entry;
-    kin_section_place places[TABLES];
+    const kin_layout_entry *places[TABLES];
 } opened;
 
 typedef kith_status (*visit_fn)(void *arg, const set *s, const opened *part);
@@ -132,7 +131,7 @@ static kith_status read_index(set *s, const kin_container *index)
 {
     const void *data = NULL;
     uint64_t bytes = 0;
-    s->header = kin_container_get_header(index);
+    s->header = &index->header;
     const uint64_t rows = (uint64_t)s->header->rows;
     const uint64_t k = (uint64_t)s->header->k;
     KIN_TRY(kin_shape_check(s->ctx, s->path, rows, k, KIN_ROWS_MAX));
@@ -162,21 +161,20 @@ static kith_status read_index(set *s, const kin_container *index)
 
 static kith_status check_part(const set *s, opened *part)
 {
-    const kin_container_header *header = kin_container_get_header(part->container);
+    const kin_container_header *header = &part->container->header;
     const uint64_t bytes = (uint64_t)(part->entry->rows * s->row_bytes);
-    KIN_FAIL_IF(kin_container_checksum(part->container) != part->entry->checksum, s->ctx,
-                KITH_E_FORMAT, kin_at_file(part->path),
-                "is not the file that %s was written with (bring that one back, or run "
-                "the job again that writes them)",
-                s->path);
+    KIN_DAMAGED_IF(part->container->checksum != part->entry->checksum, s->ctx, part->path,
+                   "is not the file that %s was written with (bring that one back, or run the job "
+                   "again that writes them)",
+                   s->path);
     bool right = header->rows == part->entry->rows && header->k == s->header->k;
     for (int i = 0; i < TABLES; i++) {
         KIN_TRY(kin_container_find(s->ctx, part->container, TAGS[i], &part->places[i]));
-        right = right && part->places[i].bytes == bytes &&
-                part->places[i].offset % KIN_PART_ALIGNMENT == 0;
+        right = right && part->places[i]->bytes == bytes &&
+                part->places[i]->offset % KIN_PART_ALIGNMENT == 0;
     }
-    KIN_PASS_IF(right, s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
-                "is no part of %s (it is damaged: make it again)", s->path);
+    KIN_SOUND_IF(right, s->ctx, part->path, "is no part of %s (it is damaged: make it again)",
+                 s->path);
 }
 
 static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *arg)
@@ -187,8 +185,7 @@ static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *
                 " of %s (bring it back into the folder, or make the graph again)",
                 part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
     KIN_HOLD(hold, s->ctx);
-    KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
-    kin_container_hold(&hold, part->container);
+    KIN_TRY(kin_container_hold(&hold, part->path, true, &part->container));
     KIN_TRY(check_part(s, part));
     return visit(arg, s, part);
 }
@@ -215,13 +212,13 @@ static kith_status map_part(void *arg, const set *s, const opened *part)
     const kin_map *tables = arg;
     const uint64_t at = (uint64_t)(part->entry->first * s->row_bytes);
     for (int i = 0; i < TABLES; i++) {
-        const kin_section_place *place = &part->places[i];
+        const kin_layout_entry *place = part->places[i];
         KIN_TRY(kin_map_place(s->ctx, part->path, place->offset, place->bytes, &tables[i], at));
-        KIN_FAIL_IF(kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum, s->ctx,
-                    KITH_E_FORMAT, kin_at_file(part->path),
-                    "the checksum of its section '%s' is wrong (it is damaged: bring a "
-                    "copy of it back, or make the graph again)",
-                    TAGS[i]);
+        KIN_DAMAGED_IF(kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum,
+                       s->ctx, part->path,
+                       "the checksum of its section '%s' is wrong (it is damaged: bring a copy of "
+                       "it back, or make the graph again)",
+                       TAGS[i]);
     }
     return KITH_OK;
 }
@@ -247,7 +244,7 @@ static kith_status add_bytes(void *arg, const set *s, const opened *part)
 {
     (void)s;
     uint64_t *bytes = arg;
-    *bytes += kin_container_file_bytes(part->container);
+    *bytes += part->container->map.bytes;
     return KITH_OK;
 }
 

@@ -173,9 +173,8 @@ static kith_status read_checksum(kith_ctx *ctx, const kin_parts *p, int32_t numb
     kin_container *part = NULL;
     KIN_HOLD(hold, ctx);
     KIN_TRY(path_of(&hold, p, number, &path));
-    KIN_TRY(kin_container_open(ctx, path, true, &part));
-    kin_container_hold(&hold, part);
-    *checksum = kin_container_checksum(part);
+    KIN_TRY(kin_container_hold(&hold, path, true, &part));
+    *checksum = part->checksum;
     return KITH_OK;
 }
 
@@ -209,7 +208,7 @@ void kin_parts_close(kin_parts *p)
         return;
     }
     for (int32_t i = 0; p->streams != NULL && i < p->count; i++) {
-        kin_stream_close(p->streams[i]);
+        kith_result_stream_free(p->streams[i]);
     }
     kin_free(p->home, p->streams);
     kin_free(p->home, p->index);

@@ -138,7 +138,7 @@ kith_status kin_points_take(kith_points *points, const char *path, const kin_sha
     return KITH_OK;
 }
 
-void kin_points_close(kith_points *points)
+void kith_points_free(kith_points *points)
 {
     if (points == NULL) {
         return;
@@ -168,14 +168,11 @@ typedef struct row_source {
 static kith_status fail_value(kith_ctx *ctx, const row_source *source, int64_t row, int64_t col,
                               double value)
 {
-    const kin_number_locale locale = kin_number_enter();
-    const kith_status status =
-        kin_fail_at(ctx, KITH_E_DATA, kin_at_file(source->path),
-                    "the value %.17g in row %" PRId64 ", column %" PRId64
-                    " is not exactly of the format's type, %s (choose another format)",
-                    value, row, col, kin_item_name(source->to));
-    kin_number_leave(locale);
-    return status;
+    KIN_C_NUMBERS();
+    return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(source->path),
+                       "the value %.17g in row %" PRId64 ", column %" PRId64
+                       " is not exactly of the format's type, %s (choose another format)",
+                       value, row, col, kin_item_name(source->to));
 }
 
 static kith_status get_row(kith_ctx *ctx, const row_source *source, int64_t row, const void **out)
@@ -311,10 +308,8 @@ static kith_status save_rows(kith_ctx *ctx, const row_source *source, kin_format
     const bool text = format == KIN_FORMAT_CSV || format == KIN_FORMAT_TSV;
     KIN_TRY(text ? kin_writer_open_text(ctx, source->path, &writer)
                  : kin_writer_open(ctx, source->path, &writer));
-    const kin_number_locale locale = kin_number_enter();
-    const kith_status status = put_points(&writer, source, format);
-    kin_number_leave(locale);
-    return kin_writer_close(&writer, status);
+    KIN_C_NUMBERS();
+    return kin_writer_close(&writer, put_points(&writer, source, format));
 }
 
 static kith_status save_as(kith_ctx *ctx, const char *path, const kith_matrix *points,

@@ -13,17 +13,16 @@
 kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint64_t cols,
                             uint64_t cols_max)
 {
-    KIN_FAIL_IF(rows == 0, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "holds 0 rows (at least 1 is needed)");
-    KIN_FAIL_IF(cols == 0, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "its rows have 0 columns (at least 1 is needed)");
-    KIN_FAIL_IF(rows > KIN_ROWS_MAX, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "says it holds %" PRIu64 " rows; kith takes at most %" PRIu64 " (split the file)",
-                rows, KIN_ROWS_MAX);
-    KIN_FAIL_IF(cols > cols_max, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "says its rows have %" PRIu64 " columns; kith takes at most %" PRIu64
-                " (is it of another format?)",
-                cols, cols_max);
+    KIN_DAMAGED_IF(rows == 0, ctx, path, "holds 0 rows (at least 1 is needed)");
+    KIN_DAMAGED_IF(cols == 0, ctx, path, "its rows have 0 columns (at least 1 is needed)");
+    KIN_DAMAGED_IF(rows > KIN_ROWS_MAX, ctx, path,
+                   "says it holds %" PRIu64 " rows; kith takes at most %" PRIu64
+                   " (split the file)",
+                   rows, KIN_ROWS_MAX);
+    KIN_DAMAGED_IF(cols > cols_max, ctx, path,
+                   "says its rows have %" PRIu64 " columns; kith takes at most %" PRIu64
+                   " (is it of another format?)",
+                   cols, cols_max);
     return KITH_OK;
 }
 

@@ -48,14 +48,17 @@ bool kin_item_store(kin_item item, double value, void *at);
 
 /* Decimal numbers, correctly rounded, whatever the locale of the process is. */
 
-/* Numbers are read and written between these two, which put this thread under the C locale and
- * back. */
+/* Numbers are read and written in scopes with KIN_C_NUMBERS, which puts this thread under the C
+ * locale, and back at the scope's end. */
 typedef struct kin_number_locale {
     void *own;
     void *before;
 } kin_number_locale;
 kin_number_locale kin_number_enter(void);
-void kin_number_leave(kin_number_locale locale);
+void kin_number_leave(const kin_number_locale *locale);
+#define KIN_C_NUMBERS()                                                                  \
+    __attribute__((cleanup(kin_number_leave), unused)) const kin_number_locale locale_ = \
+        kin_number_enter()
 
 /* The whole of [text, end) as double: sign, digits with a point, exponent; nan, inf, infinity. */
 bool kin_number_parse(const char *text, const char *end, double *value);

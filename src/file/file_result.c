@@ -34,11 +34,11 @@ static bool id_of(double value, bool whole, uint32_t *id)
 static kith_status fail_id(kith_result *result, const char *path, double value, int64_t row,
                            int64_t col)
 {
-    KIN_FAIL_IF(result->meta.corpus_rows > 0 && value >= 0.0, result->ctx, KITH_E_FORMAT,
-                kin_at_file(path),
-                "row %" PRId64 ", column %" PRId64 " holds the id %.0f, but the corpus has %" PRId64
-                " rows (it is damaged: make it again)",
-                row, col, value, result->meta.corpus_rows);
+    KIN_DAMAGED_IF(result->meta.corpus_rows > 0 && value >= 0.0, result->ctx, path,
+                   "row %" PRId64 ", column %" PRId64
+                   " holds the id %.0f, but the corpus has %" PRId64
+                   " rows (it is damaged: make it again)",
+                   row, col, value, result->meta.corpus_rows);
     return kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at_file(path),
                        "row %" PRId64 ", column %" PRId64
                        " holds %.0f, which is no id (0 to 4294967294, or -1 for none)",
@@ -91,9 +91,8 @@ kith_status kin_result_check_ids(kith_result *result, const char *path, bool has
 
 kith_status kin_result_take_ids(kith_result *result, const char *path, const kin_shape *shape)
 {
-    KIN_FAIL_IF(shape->item.kind != 'i' && shape->item.kind != 'u', result->ctx, KITH_E_FORMAT,
-                kin_at_file(path), "holds %s, ids are integers (save int32)",
-                kin_item_name(shape->item));
+    KIN_DAMAGED_IF(shape->item.kind != 'i' && shape->item.kind != 'u', result->ctx, path,
+                   "holds %s, ids are integers (save int32)", kin_item_name(shape->item));
     result->neighbors.rows = shape->rows;
     result->neighbors.k = shape->cols;
     if (shape->item.bytes == 4 && is_plain(shape)) {
@@ -108,9 +107,9 @@ kith_status kin_result_take_ids(kith_result *result, const char *path, const kin
 kith_status kin_result_take_distances(kith_result *result, const char *path, const kin_shape *shape)
 {
     const bool is_double = shape->item.bytes == 8;
-    KIN_FAIL_IF(shape->item.kind != 'f' || shape->item.bytes == 2, result->ctx, KITH_E_FORMAT,
-                kin_at_file(path), "holds %s, distances are float32 or float64 (save float32)",
-                kin_item_name(shape->item));
+    KIN_DAMAGED_IF(shape->item.kind != 'f' || shape->item.bytes == 2, result->ctx, path,
+                   "holds %s, distances are float32 or float64 (save float32)",
+                   kin_item_name(shape->item));
     if (!is_double && is_plain(shape)) {
         result->neighbors.distances = (float *)(uintptr_t)shape->data;
         return KITH_OK;
@@ -129,7 +128,7 @@ kith_status kin_result_take_distances(kith_result *result, const char *path, con
     return KITH_OK;
 }
 
-void kin_result_close(kith_result *result)
+void kith_result_free(kith_result *result)
 {
     if (result == NULL) {
         return;
@@ -153,7 +152,7 @@ enum { KEY_ROOM = 48, DEPTH_MAX = 8, NUMBER_ROOM = 40 };
 
 int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64_t k)
 {
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     int used = snprintf(text, KIN_META_TEXT, "{\"kind\": \"%s\"",
                         meta->kind == KITH_KIND_GRAPH ? "graph" : "result");
     const size_t room = KIN_META_TEXT;
@@ -184,7 +183,6 @@ int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64
                          meta->points.checksum);
     }
     used += snprintf(text + used, room - (size_t)used, "}");
-    kin_number_leave(locale);
     return used;
 }
 
@@ -365,11 +363,10 @@ static void make_honest(json *j)
 
 void kin_meta_parse(const char *text, uint64_t bytes, kith_result_meta *meta)
 {
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     json j = {.at = text, .end = text + bytes, .meta = *meta};
     if (take_value(&j, "", 0)) {
         make_honest(&j);
         *meta = j.meta;
     }
-    kin_number_leave(locale);
 }

@@ -239,14 +239,14 @@ static int64_t first_wrong(const kith_result_stream *s, const kith_neighbors *ne
 static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
                                const kith_neighbors *neighbors)
 {
-    KIN_FAIL_IF(s->broken || s->finished, ctx, KITH_E_ARGUMENT, kin_at("stream"),
-                "%s (free it, and open it again to go on)",
-                s->finished ? "is finished" : "has failed");
-    KIN_FAIL_IF(neighbors->k != s->k || neighbors->rows < 1 ||
-                    neighbors->rows > s->rows - s->state.rows,
-                ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
-                "has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64 " of %" PRId64,
-                neighbors->rows, neighbors->k, s->rows - s->state.rows, s->k);
+    KIN_REFUSE_IF(s->broken || s->finished, ctx, "stream",
+                  "%s (free it, and open it again to go on)",
+                  s->finished ? "is finished" : "has failed");
+    KIN_REFUSE_IF(neighbors->k != s->k || neighbors->rows < 1 ||
+                      neighbors->rows > s->rows - s->state.rows,
+                  ctx, "neighbors",
+                  "has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64 " of %" PRId64,
+                  neighbors->rows, neighbors->k, s->rows - s->state.rows, s->k);
     KIN_FAIL_IF(neighbors->ids == NULL || (s->region_count == 2 && neighbors->distances == NULL),
                 ctx, KITH_E_ARGUMENT,
                 kin_at_member("neighbors", neighbors->ids == NULL ? "ids" : "distances"),
@@ -356,9 +356,8 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
         "%s is written at once, not in pieces (take the format npz, kith, knn, ibin or ivecs)",
         s->format == KITH_FORMAT_CSR ? "a sparse matrix" : "text");
     KIN_FAIL_IF(!wide && s->meta.corpus_rows > int32_rows, ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                "the corpus has %" PRId64
-                " rows, and the ids of this format are int32 when it is written in "
-                "pieces (take kith or knn)",
+                "the corpus has %" PRId64 " rows, and the ids of this format are int32 when it is "
+                "written in pieces (take kith or knn)",
                 s->meta.corpus_rows);
     const uint64_t row = (uint64_t)s->k * 4;
     s->region_count = s->format == KITH_FORMAT_IVECS || s->format == KITH_FORMAT_IBIN ? 1 : 2;
@@ -481,8 +480,7 @@ kith_status kin_stream_open(kith_ctx *ctx, const char *path,
     s->journal.file = -1;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, choose(ctx, path, s), fail);
-    KIN_TRY_GOTO(status, kin_writer_open_partial(ctx, path, part == NULL, &s->writer, &found),
-                 fail);
+    KIN_TRY_GOTO(status, kin_writer_open_as(ctx, path, part == NULL, &s->writer, &found), fail);
     KIN_TRY_GOTO(status, init_journal(ctx, params->job != NULL ? params->job : "", s), close);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &s->buffer, KIN_STREAM_BUFFER, 1, "a read buffer"), close);
     KIN_TRY_GOTO(status, begin(ctx, s, params->restart != 0), close);
@@ -553,7 +551,7 @@ kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *s)
     return KITH_OK;
 }
 
-void kin_stream_close(kith_result_stream *s)
+void kith_result_stream_free(kith_result_stream *s)
 {
     if (s == NULL) {
         return;

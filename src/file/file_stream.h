@@ -124,7 +124,6 @@ kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *stream,
 kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *stream,
                            const kith_neighbors *neighbors);
 kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *stream);
-void kin_stream_close(kith_result_stream *stream);
 /* For pieces of kith's own, which need no check, and which are quickly made again: waiting for the
  * disk after each would take longer. */
 static inline void kin_stream_hurry(kith_result_stream *stream, uint64_t record_bytes)

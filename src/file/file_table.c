@@ -7,8 +7,8 @@
  *     range  int32 rows, int32 all, how many each row has, all ids, all distances (the same)
  *
  * and what a .kith container is to those who read points or neighbours from it. */
+#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_open.h"
 #include "host/host_threads.h"
 
@@ -24,11 +24,10 @@ static kin_item item_of(const kin_source *source)
 /* Whether the input has so many bytes at all. */
 static kith_status check_header(const kin_source *source, uint64_t header_bytes)
 {
-    KIN_PASS_IF(source->input->bytes >= header_bytes, source->ctx, KITH_E_FORMAT,
-                kin_at_file(source->path),
-                "has %" PRIu64 " bytes, less than the %" PRIu64
-                " of its header (it is cut short: copy it again)",
-                source->input->bytes, header_bytes);
+    KIN_SOUND_IF(source->input->bytes >= header_bytes, source->ctx, source->path,
+                 "has %" PRIu64 " bytes, less than the %" PRIu64
+                 " of its header (it is cut short: copy it again)",
+                 source->input->bytes, header_bytes);
 }
 
 /* Whether it is header_bytes and rows x row_bytes long, no more and no less. */
@@ -64,16 +63,15 @@ static kith_status vecs_shape(const kin_source *source, kin_shape *shape)
     const kin_item item = item_of(source);
     KIN_TRY(check_header(source, VECS_HEADER));
     const int32_t cols = load_i32(input->data);
-    KIN_FAIL_IF(cols <= 0 || (uint64_t)cols > source->cols_max, source->ctx, KITH_E_FORMAT,
-                kin_at_file(source->path),
-                "row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
-                " are possible (is it a .%s file?)",
-                cols, source->cols_max, kin_format_get_traits(source->format)->name);
+    KIN_DAMAGED_IF(cols <= 0 || (uint64_t)cols > source->cols_max, source->ctx, source->path,
+                   "row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
+                   " are possible (is it a .%s file?)",
+                   cols, source->cols_max, kin_format_get_traits(source->format)->name);
     const uint64_t stride = VECS_HEADER + (uint64_t)cols * (uint64_t)item.bytes;
-    KIN_FAIL_IF(input->bytes % stride != 0, source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                "has %" PRIu64 " bytes, not a multiple of the %" PRIu64 " that a row of %" PRId32
-                " %s columns takes (it is cut short, or its rows differ in length)",
-                input->bytes, stride, cols, kin_item_name(item));
+    KIN_DAMAGED_IF(input->bytes % stride != 0, source->ctx, source->path,
+                   "has %" PRIu64 " bytes, not a multiple of the %" PRIu64 " that a row of %" PRId32
+                   " %s columns takes (it is cut short, or its rows differ in length)",
+                   input->bytes, stride, cols, kin_item_name(item));
     KIN_TRY(kin_shape_make(source, input->data + VECS_HEADER, input->bytes / stride, (uint64_t)cols,
                            item, shape));
     shape->stride = (int64_t)stride;
@@ -84,10 +82,10 @@ static kith_status vecs_check(const kin_source *source, const kin_shape *shape)
 {
     for (int64_t row = 0; row < shape->rows; row++) {
         const int32_t cols = load_i32(shape->data + row * shape->stride - VECS_HEADER);
-        KIN_FAIL_IF(cols != shape->cols, source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                    "row %" PRId64 " says it has %" PRId32 " columns, row 0 has %" PRId64
-                    " (all rows must be of one length)",
-                    row, cols, shape->cols);
+        KIN_DAMAGED_IF(cols != shape->cols, source->ctx, source->path,
+                       "row %" PRId64 " says it has %" PRId32 " columns, row 0 has %" PRId64
+                       " (all rows must be of one length)",
+                       row, cols, shape->cols);
         if (row % CHECK_ROWS == 0) {
             KIN_TRY(kin_progress(source->ctx, "read", (double)row, (double)shape->rows));
         }
@@ -148,9 +146,10 @@ kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *in
     KIN_TRY(check_header(&source, RANGE_HEADER));
     table->rows = load_i32(input->data);
     table->entries = load_i32(input->data + 4);
-    KIN_FAIL_IF(table->rows < 0 || table->entries < 0, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "announces %" PRId64 " rows of %" PRId64 " entries in all (is it a .range file?)",
-                table->rows, table->entries);
+    KIN_DAMAGED_IF(table->rows < 0 || table->entries < 0, ctx, path,
+                   "announces %" PRId64 " rows of %" PRId64
+                   " entries in all (is it a .range file?)",
+                   table->rows, table->entries);
     const uint64_t head = RANGE_HEADER + 4 * (uint64_t)table->rows;
     KIN_TRY(check_bytes(&source, head, (uint64_t)table->entries, KNN_ENTRY));
     table->counts = (const int32_t *)(const void *)(input->data + RANGE_HEADER);
@@ -158,18 +157,16 @@ kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *in
     table->distances = (const float *)(const void *)(table->ids + table->entries);
     int64_t all = 0;
     for (int64_t i = 0; i < table->rows; i++) {
-        KIN_FAIL_IF(table->counts[i] < 0, ctx, KITH_E_FORMAT, kin_at_file(path),
-                    "row %" PRId64 " says it has %" PRId32
-                    " entries (it is damaged: copy it again)",
-                    i, table->counts[i]);
+        KIN_DAMAGED_IF(table->counts[i] < 0, ctx, path,
+                       "row %" PRId64 " says it has %" PRId32
+                       " entries (it is damaged: copy it again)",
+                       i, table->counts[i]);
         all += table->counts[i];
     }
-    return all == table->entries
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                             "its rows have %" PRId64 " entries, its header says %" PRId64
-                             " (it is damaged: copy it again)",
-                             all, table->entries);
+    KIN_SOUND_IF(all == table->entries, ctx, path,
+                 "its rows have %" PRId64 " entries, its header says %" PRId64
+                 " (it is damaged: copy it again)",
+                 all, table->entries);
 }
 
 static kith_status range_inspect(const kin_source *source, kith_file_info *info)
@@ -196,12 +193,12 @@ static kith_status read_points(const kin_source *source, kith_points *points)
 {
     kith_ctx *ctx = source->ctx;
     KIN_TRY(kin_container_open(ctx, source->path, true, &points->container));
-    const kin_container_header *header = kin_container_get_header(points->container);
+    const kin_container_header *header = &points->container->header;
     const kin_item item = kin_item_of(header->dtype);
-    KIN_FAIL_IF(!has_points(header), ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                "holds neighbours, not points (give the points)");
-    KIN_FAIL_IF(item.bytes == 0, ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                "does not say what type its points have (it is damaged: make it again)");
+    KIN_DAMAGED_IF(!has_points(header), ctx, source->path,
+                   "holds neighbours, not points (give the points)");
+    KIN_DAMAGED_IF(item.bytes == 0, ctx, source->path,
+                   "does not say what type its points have (it is damaged: make it again)");
     kin_shape shape;
     KIN_TRY(
         kin_shape_make(source, NULL, (uint64_t)header->rows, (uint64_t)header->cols, item, &shape));
@@ -257,18 +254,17 @@ static kith_status read_lists(const kin_source *source, kith_result *result)
 {
     kith_ctx *ctx = source->ctx;
     KIN_TRY(kin_container_open(ctx, source->path, true, &result->container));
-    const kin_container_header *header = kin_container_get_header(result->container);
-    KIN_FAIL_IF(header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT, ctx,
-                KITH_E_FORMAT, kin_at_file(source->path),
-                "holds %s, not k neighbours a row (give a graph or a result)",
-                header->kind == KITH_KIND_RANGES  ? "lists of different lengths"
-                : header->kind == KITH_KIND_PAIRS ? "pairs"
-                                                  : "points");
+    const kin_container_header *header = &result->container->header;
+    KIN_DAMAGED_IF(header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT, ctx,
+                   source->path, "holds %s, not k neighbours a row (give a graph or a result)",
+                   header->kind == KITH_KIND_RANGES  ? "lists of different lengths"
+                   : header->kind == KITH_KIND_PAIRS ? "pairs"
+                                                     : "points");
     KIN_TRY(kin_shape_check(ctx, source->path, (uint64_t)header->rows, (uint64_t)header->k,
                             source->cols_max));
     const bool parts = kin_container_has(result->container, KIN_TAG_PARTS);
-    KIN_FAIL_IF(!parts && !kin_container_has(result->container, KIN_TAG_IDS), ctx, KITH_E_FORMAT,
-                kin_at_file(source->path), "has no ids (it is damaged: make it again)");
+    KIN_DAMAGED_IF(!parts && !kin_container_has(result->container, KIN_TAG_IDS), ctx, source->path,
+                   "has no ids (it is damaged: make it again)");
     result->meta = meta_of(header);
     result->neighbors.rows = header->rows;
     result->neighbors.k = header->k;
@@ -311,18 +307,17 @@ static kith_status take_more(const kin_source *source, const kin_container *cont
 static kith_status inspect(const kin_source *source, kith_file_info *info)
 {
     kin_container *container = NULL;
-    KIN_TRY(kin_container_open(source->ctx, source->path, true, &container));
-    const kin_container_header *header = kin_container_get_header(container);
+    KIN_HOLD(hold, source->ctx);
+    KIN_TRY(kin_container_hold(&hold, source->path, true, &container));
+    const kin_container_header *header = &container->header;
     const kith_result_meta meta = meta_of(header);
     info->kind = header->kind;
     info->dtype = header->dtype;
     kin_info_take_meta(info, &meta);
     info->rows = header->rows;
     info->cols = has_points(header) ? header->cols : header->k;
-    info->file_bytes = kin_container_file_bytes(container);
-    const kith_status status = take_more(source, container, info);
-    kin_container_close(container);
-    return status;
+    info->file_bytes = container->map.bytes;
+    return take_more(source, container, info);
 }
 
 const kin_reader kin_reader_kith = {

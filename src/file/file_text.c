@@ -27,12 +27,11 @@ static kith_status fail_field(const kin_text *text, const kin_text_line *line, i
         shown[used++] = *at >= ' ' && *at <= '~' ? *at : '?';
     }
     shown[used] = '\0';
-    KIN_FAIL_IF(kin_text_is_missing(field), text->source->ctx, KITH_E_FORMAT,
-                kin_at_file(text->source->path),
-                "row %" PRId64 ", column %" PRId64 " (line %" PRId64
-                ") is missing: '%s' (give a number there, or leave the row out, or the "
-                "column with --columns)",
-                row, col, line->number, shown);
+    KIN_DAMAGED_IF(kin_text_is_missing(field), text->source->ctx, text->source->path,
+                   "row %" PRId64 ", column %" PRId64 " (line %" PRId64
+                   ") is missing: '%s' (give a number there, or leave the row out, or the column "
+                   "with --columns)",
+                   row, col, line->number, shown);
     return kin_fail_at(
         text->source->ctx, KITH_E_FORMAT, kin_at_file(text->source->path),
         "row %" PRId64 ", column %" PRId64 " (line %" PRId64
@@ -68,11 +67,10 @@ static kith_status parse_line(const kin_text *text, const kin_text_line *line, i
             values[place] = value;
         }
     }
-    KIN_FAIL_IF(col != text->file_cols, text->source->ctx, KITH_E_FORMAT,
-                kin_at_file(text->source->path),
-                "row %" PRId64 " (line %" PRId64 ") has %" PRId64 " values, row 0 has %" PRId64
-                " (all rows must be of one length)",
-                row, line->number, col, text->file_cols);
+    KIN_DAMAGED_IF(col != text->file_cols, text->source->ctx, text->source->path,
+                   "row %" PRId64 " (line %" PRId64 ") has %" PRId64 " values, row 0 has %" PRId64
+                   " (all rows must be of one length)",
+                   row, line->number, col, text->file_cols);
     return KITH_OK;
 }
 
@@ -128,9 +126,8 @@ static kith_status measure(kin_text *text, int64_t *rows)
 static kith_status inspect(const kin_source *source, kith_file_info *info)
 {
     kin_text text = {.source = source};
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     const kith_status status = measure(&text, &info->rows);
-    kin_number_leave(locale);
     kin_free(source->ctx, text.places);
     info->cols = text.cols;
     info->dtype = KITH_F64;
@@ -177,9 +174,8 @@ static kith_status read_points(const kin_source *source, kith_points *points)
 {
     kin_text text = {.source = source};
     const kin_fpenv mode = kin_fpenv_enter();
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     const kith_status status = read_text(points, &text);
-    kin_number_leave(locale);
     kin_fpenv_leave(mode);
     kin_free(source->ctx, text.places);
     kin_input_close(source->ctx, source->input);

@@ -219,14 +219,14 @@ static kith_status take_entry(kin_text *text, column_entry *entry)
         KIN_TRY(find_name(text, entry));
     }
     const int64_t last = entry->last == INT64_MAX ? text->file_cols - 1 : entry->last;
-    KIN_FAIL_IF(entry->first >= text->file_cols || last >= text->file_cols || last < entry->first,
-                text->source->ctx, KITH_E_FORMAT, kin_at_file(text->source->path),
-                "has %" PRId64 " columns, --columns asks for '%.*s' (they count from 0)",
-                text->file_cols, (int)(entry->bytes < 64 ? entry->bytes : 64), entry->at);
+    KIN_DAMAGED_IF(entry->first >= text->file_cols || last >= text->file_cols ||
+                       last < entry->first,
+                   text->source->ctx, text->source->path,
+                   "has %" PRId64 " columns, --columns asks for '%.*s' (they count from 0)",
+                   text->file_cols, (int)(entry->bytes < 64 ? entry->bytes : 64), entry->at);
     for (int64_t col = entry->first; col <= last; col++) {
-        KIN_FAIL_IF(text->places[col] >= 0, text->source->ctx, KITH_E_FORMAT,
-                    kin_at_file(text->source->path),
-                    "--columns has column %" PRId64 " twice (leave one out)", col);
+        KIN_DAMAGED_IF(text->places[col] >= 0, text->source->ctx, text->source->path,
+                       "--columns has column %" PRId64 " twice (leave one out)", col);
         text->places[col] = text->cols++;
     }
     return KITH_OK;
@@ -379,20 +379,18 @@ static kith_status check_names(const kin_text *text)
         return KITH_OK;
     }
     const int64_t names = count_fields(text, &text->header);
-    KIN_FAIL_IF(names != text->file_cols, text->source->ctx, KITH_E_FORMAT,
-                kin_at_file(text->source->path),
-                "line %" PRId64 " names %" PRId64 " columns, row 0 has %" PRId64
-                " values (give a name for each, or say --columns by number)",
-                text->header.number, names, text->file_cols);
+    KIN_DAMAGED_IF(names != text->file_cols, text->source->ctx, text->source->path,
+                   "line %" PRId64 " names %" PRId64 " columns, row 0 has %" PRId64
+                   " values (give a name for each, or say --columns by number)",
+                   text->header.number, names, text->file_cols);
     const char *at = text->header.at;
     const kin_text_field first = kin_text_next_field(&at, text->header.end, text->separator);
     const size_t bytes = (size_t)(first.end - first.at);
     const bool is_unnamed =
         bytes == 0 || (bytes == sizeof unnamed - 1 && memcmp(first.at, unnamed, bytes) == 0);
-    KIN_FAIL_IF(is_unnamed && text->file_cols > 1, text->source->ctx, KITH_E_FORMAT,
-                kin_at_file(text->source->path),
-                "column 0 has no name and looks like an index (--columns 1- leaves it "
-                "out, --columns 0- takes it as a coordinate)");
+    KIN_DAMAGED_IF(is_unnamed && text->file_cols > 1, text->source->ctx, text->source->path,
+                   "column 0 has no name and looks like an index (--columns 1- leaves it out, "
+                   "--columns 0- takes it as a coordinate)");
     return KITH_OK;
 }
 

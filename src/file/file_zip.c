@@ -290,9 +290,8 @@ static kith_status read_end64(archive *a, uint64_t end)
 static kith_status read_end(archive *a)
 {
     uint64_t end = 0;
-    KIN_FAIL_IF(a->bytes < 4 || load(a->data, 2) != 0x4b50u, a->ctx, KITH_E_FORMAT,
-                kin_at_file(a->path),
-                "does not begin with the magic of .npz (is it of another format?)");
+    KIN_DAMAGED_IF(a->bytes < 4 || load(a->data, 2) != 0x4b50u, a->ctx, a->path,
+                   "does not begin with the magic of .npz (is it of another format?)");
     if (!find_end(a, &end)) {
         return fail_damaged(a, "has no list of its members at its end");
     }
@@ -340,8 +339,8 @@ static kith_status take_member(const archive *a, const unsigned char *entry,
     member->bytes = load(entry + 24, 4);
     uint64_t *fields[3] = {&member->bytes, &member->stored_bytes, &offset};
     widen(entry + CENTRAL_BYTES + name_bytes, load(entry + 30, 2), fields);
-    KIN_FAIL_IF((load(entry + 8, 2) & FLAG_ENCRYPTED) != 0, a->ctx, KITH_E_FORMAT,
-                kin_at_file(a->path), "is encrypted (save it plainly)");
+    KIN_DAMAGED_IF((load(entry + 8, 2) & FLAG_ENCRYPTED) != 0, a->ctx, a->path,
+                   "is encrypted (save it plainly)");
     if (!lies_in(a, offset, LOCAL_BYTES) || load(a->data + offset, 4) != 0x04034b50u) {
         return fail_damaged(a, "a member is not where it should be");
     }
@@ -390,29 +389,26 @@ static kith_status whole(kin_inflating *u)
     while (result == Z_OK) {
         result = kin_inflate_step(u);
     }
-    KIN_PASS_IF(result == Z_STREAM_END && u->from_left == 0 && u->unpacked == u->room, u->ctx,
-                KITH_E_FORMAT, kin_at_file(u->path),
-                "does not decompress to the %" PRIu64
-                " bytes announced (it is damaged: make it again)",
-                u->room);
+    KIN_SOUND_IF(
+        result == Z_STREAM_END && u->from_left == 0 && u->unpacked == u->room, u->ctx, u->path,
+        "does not decompress to the %" PRIu64 " bytes announced (it is damaged: make it again)",
+        u->room);
 }
 
 kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_member *member,
                            const unsigned char **data, void **block)
 {
     const bool stored = member->method == METHOD_STORED;
-    KIN_FAIL_IF(!stored && member->method != METHOD_DEFLATED, ctx, KITH_E_FORMAT,
-                kin_at_file(label),
-                "is compressed by method %" PRIu32
-                ", kith reads stored and deflated members (save it with numpy.savez)",
-                member->method);
+    KIN_DAMAGED_IF(!stored && member->method != METHOD_DEFLATED, ctx, label,
+                   "is compressed by method %" PRIu32
+                   ", kith reads stored and deflated members (save it with numpy.savez)",
+                   member->method);
     const uint64_t most =
         stored ? member->stored_bytes : kin_size_mul(member->stored_bytes, DEFLATE_RATIO);
-    KIN_FAIL_IF(member->bytes > most || (stored && member->bytes != most), ctx, KITH_E_FORMAT,
-                kin_at_file(label),
-                "announces %" PRIu64 " bytes, which its %" PRIu64
-                " in the file cannot hold (it is damaged: make it again)",
-                member->bytes, member->stored_bytes);
+    KIN_DAMAGED_IF(member->bytes > most || (stored && member->bytes != most), ctx, label,
+                   "announces %" PRIu64 " bytes, which its %" PRIu64
+                   " in the file cannot hold (it is damaged: make it again)",
+                   member->bytes, member->stored_bytes);
     *data = member->data;
     if (!stored) {
         KIN_TRY(kin_alloc(ctx, block, member->bytes, 1, "a decompressed member"));
@@ -425,8 +421,7 @@ kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_mem
         KIN_TRY(kin_inflate_all(&u, -MAX_WBITS, "decompress", whole));
         *data = *block;
     }
-    KIN_FAIL_IF((uint32_t)crc32_z(0, *data, (size_t)member->bytes) != member->crc, ctx,
-                KITH_E_FORMAT, kin_at_file(label),
-                "its checksum is wrong (it is damaged: make it again)");
+    KIN_DAMAGED_IF((uint32_t)crc32_z(0, *data, (size_t)member->bytes) != member->crc, ctx, label,
+                   "its checksum is wrong (it is damaged: make it again)");
     return KITH_OK;
 }

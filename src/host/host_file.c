@@ -158,11 +158,10 @@ static kith_status open_input(kith_ctx *ctx, const char *path, bool follows, int
     do {
         *file = open(path, follows ? FLAGS : FLAGS | O_NOFOLLOW);
     } while (*file < 0 && errno == EINTR);
-    KIN_FAIL_IF(*file < 0 && errno == ELOOP && !follows, ctx, KITH_E_FORMAT, kin_at_file(path),
-                "is a symbolic link, which kith makes none of that name (remove it)");
-    return *file >= 0 ? KITH_OK
-                      : kin_fail_at(ctx, KITH_E_IO, kin_at_file(path), "cannot be opened: %s (%s)",
-                                    strerror(errno), open_advice(errno));
+    KIN_DAMAGED_IF(*file < 0 && errno == ELOOP && !follows, ctx, path,
+                   "is a symbolic link, which kith makes none of that name (remove it)");
+    KIN_PASS_IF(*file >= 0, ctx, KITH_E_IO, kin_at_file(path), "cannot be opened: %s (%s)",
+                strerror(errno), open_advice(errno));
 }
 
 static kith_status fail_map(kith_ctx *ctx, const char *path)
@@ -171,7 +170,7 @@ static kith_status fail_map(kith_ctx *ctx, const char *path)
                        "cannot be mapped into memory: %s", strerror(errno));
 }
 
-static kith_status open_map(kith_ctx *ctx, const char *path, bool follows, kin_map *map)
+kith_status kin_map_open(kith_ctx *ctx, const char *path, bool follows, kin_map *map)
 {
     int file = -1;
     uint64_t bytes = 0;
@@ -189,16 +188,6 @@ static kith_status open_map(kith_ctx *ctx, const char *path, bool follows, kin_m
     }
     (void)close(file);
     return status;
-}
-
-kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map)
-{
-    return open_map(ctx, path, true, map);
-}
-
-kith_status kin_map_open_own(kith_ctx *ctx, const char *path, kin_map *map)
-{
-    return open_map(ctx, path, false, map);
 }
 
 kith_status kin_map_reserve(kith_ctx *ctx, uint64_t bytes, kin_map *map)

@@ -42,10 +42,9 @@ typedef struct kin_map {
 
 /* Maps a regular file. Anything else (missing, a folder, a pipe, a device) is KITH_E_IO with a
  * message that starts with the path; a pipe does not block. Whoever shortens the file while it is
- * mapped ends this process with SIGBUS, as with any mapping: kith itself only replaces files. */
-kith_status kin_map_open(kith_ctx *ctx, const char *path, kin_map *map);
-/* For a name that is kith's own: KITH_E_FORMAT where it is a symbolic link. */
-kith_status kin_map_open_own(kith_ctx *ctx, const char *path, kin_map *map);
+ * mapped ends this process with SIGBUS, as with any mapping: kith itself only replaces files.
+ * follows false, for a name that is kith's own: KITH_E_FORMAT where it is a symbolic link. */
+kith_status kin_map_open(kith_ctx *ctx, const char *path, bool follows, kin_map *map);
 /* Addresses for what lies in several files and is to stand side by side; nothing can be read there
  * yet. */
 kith_status kin_map_reserve(kith_ctx *ctx, uint64_t bytes, kin_map *map);

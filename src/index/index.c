@@ -43,9 +43,9 @@ static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const kith
     kin_storing storing =
         kin_store_begin(KITH_KIND_GRAPH_INDEX, kept->prepared.distance.metric, points);
     storing.header.k = kept->graph.k;
-    KIN_FAIL_IF(storing.header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
-                "the metric of the index is a function, which no file holds (save its "
-                "points and graph)");
+    KIN_FAIL_IF(
+        storing.header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+        "the metric of the index is a function, which no file holds (save its points and graph)");
     kin_store_add(&storing, TAG_FACTS, &f, 1, sizeof f);
     kin_store_add(&storing, KIN_TAG_IDS, kept->graph.ids, storing.header.rows,
                   (uint64_t)kept->graph.k * sizeof *kept->graph.ids);
@@ -179,7 +179,7 @@ static kith_status view_graph(kith_ctx *ctx, int64_t rows, int64_t k, kith_index
 
 static kith_status load_graph(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
-    const int64_t k = kin_container_get_header(index->container)->k;
+    const int64_t k = index->container->header.k;
     bind_views(source, index);
     KIN_TRY(view_graph(ctx, source->points.rows, k, index));
     return kin_index_keep(ctx, source, index);
@@ -208,7 +208,7 @@ static kith_status load_file(kith_ctx *ctx, const char *path, kith_index *index)
     KIN_TRY(kin_check_matrix(ctx, &points, path, &source.points));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, source.points.cols, &source.distance));
     KIN_TRY(load_period(ctx, &source.distance, index));
-    switch (kin_container_get_header(index->container)->kind) {
+    switch (index->container->header.kind) {
     case KITH_KIND_TREE_INDEX:
         index->method = KITH_METHOD_TREE;
         return load_tree(ctx, &source, index);
@@ -247,7 +247,7 @@ static kith_status allocate(kith_ctx *own, kith_index **out)
     kith_status status = kin_alloc(own, &index->guard, 1, sizeof *index->guard, "a lock");
     if (status == KITH_OK) {
         kin_guard_make(index->guard);
-        status = kin_index_kept_make(own, &index->kept);
+        status = kin_alloc_zero(own, &index->kept, 1, sizeof *index->kept, "an index");
     }
     if (status != KITH_OK) {
         release(index);
@@ -277,25 +277,23 @@ void kith_index_free(kith_index *index)
 static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
                                kith_index_params *known)
 {
-    *known = kith_index_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_index_params, method), given, known));
+    KIN_TRY(KIN_TAKE(ctx, kith_index_params, method, given, known));
     const int method = (int)known->method;
     const bool graph = method == KITH_METHOD_GRAPH;
     KIN_TRY(graph ? KITH_OK : kin_check_method(ctx, method));
-    KIN_FAIL_IF(
-        known->tree_height != 0 && method != KITH_METHOD_TREE, ctx, KITH_E_ARGUMENT,
-        kin_at("tree_height"),
+    KIN_REFUSE_IF(
+        known->tree_height != 0 && method != KITH_METHOD_TREE, ctx, "tree_height",
         "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
         (int)known->tree_height);
-    KIN_FAIL_IF(!graph && known->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
-    KIN_FAIL_IF(!graph && known->metric == KITH_CUSTOM, ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                "is custom, for which there is no index but a graph (use that method, "
-                "or search the points themselves)");
-    KIN_PASS_IF(known->k >= 0 && known->recall >= 0.0 && known->recall <= 1.0, ctx, KITH_E_ARGUMENT,
-                kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
-                known->k < 0 ? (double)known->k : known->recall,
-                known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
+    KIN_REFUSE_IF(!graph && known->graph != NULL, ctx, "graph",
+                  "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
+    KIN_REFUSE_IF(!graph && known->metric == KITH_CUSTOM, ctx, "metric",
+                  "is custom, for which there is no index but a graph (use that method, or search "
+                  "the points themselves)");
+    KIN_ALLOW_IF(known->k >= 0 && known->recall >= 0.0 && known->recall <= 1.0, ctx,
+                 known->k < 0 ? "k" : "recall", "is %g, must be %s",
+                 known->k < 0 ? (double)known->k : known->recall,
+                 known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
 }
 
 static void take_graph(const kith_index_params *params, kith_index *index)
@@ -311,8 +309,10 @@ static void take_graph(const kith_index_params *params, kith_index *index)
 
 /* What an index is made from. */
 typedef struct origin {
-    const kith_matrix *points; /* NULL: the file */
-    kith_index_params params;
+    const kith_matrix *points;
+    const kith_index_params *given;
+    kith_index_params params; /* those, as this library knows them */
+    bool opens;               /* instead of all that the file */
     const char *path;
     bool on_device; /* the points */
     void *stream;   /* which fills them */
@@ -342,8 +342,7 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
     const kith_index_params *params = &from->params;
     kin_index_source source = {.name = "points"};
     KIN_TRY(kin_check_matrix(ctx, from->points, "points", &source.points));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             source.points.cols, &source.distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, source.points.cols, &source.distance));
     KIN_TRY(kin_check_period(ctx, params->period, &source.distance));
     index->method = params->method == KITH_METHOD_AUTO ? KITH_METHOD_EXACT : params->method;
     KIN_TRY(
@@ -380,7 +379,7 @@ static kith_status make_in(kith_ctx *own, const origin *from, kith_index **out)
     kith_index *index = NULL;
     KIN_TRY(allocate(own, &index));
     const kith_status status =
-        from->path != NULL ? load_file(own, from->path, index) : create(own, from, index);
+        from->opens ? load_file(own, from->path, index) : create(own, from, index);
     if (status != KITH_OK) {
         release(index);
         return status;
@@ -393,9 +392,11 @@ static kith_status make_in(kith_ctx *own, const origin *from, kith_index **out)
     return KITH_OK;
 }
 
-static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
+static kith_status make(kith_ctx *ctx, origin *from, kith_index **out)
 {
     kin_index_call call;
+    KIN_TRY(from->opens ? kin_check_path(ctx, from->path)
+                        : take_params(ctx, from->given, &from->params));
     KIN_TRY(kin_check_out(ctx, out));
     kith_ctx *own = kin_ctx_new(&ctx->params);
     KIN_FAIL_IF(own == NULL, ctx, KITH_E_MEMORY, kin_at(NULL),
@@ -410,40 +411,27 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
     return status;
 }
 
-static kith_status make_of_points(kith_ctx *ctx, const kith_index_params *params, origin *from,
-                                  kith_index **out)
-{
-    kin_clear_out(out);
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = take_params(ctx, params, &from->params);
-    KIN_THEN(status, make(ctx, from, out));
-    return kin_call_end(&call, status);
-}
-
 kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
                               const kith_index_params *params, kith_index **out)
 {
-    origin from = {.points = points};
-    return make_of_points(ctx, params, &from, out);
+    origin from = {.points = points, .given = params};
+    kin_clear_out(out);
+    KIN_CALL(ctx, make(ctx, &from, out));
 }
 
 kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
                                    const kith_index_params *params, kith_index **out, void *stream)
 {
-    origin from = {.points = points, .on_device = true, .stream = stream};
-    return make_of_points(ctx, params, &from, out);
+    origin from = {.points = points, .given = params, .on_device = true, .stream = stream};
+    kin_clear_out(out);
+    KIN_CALL(ctx, make(ctx, &from, out));
 }
 
 kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
 {
+    origin from = {.opens = true, .path = path};
     kin_clear_out(out);
-    kin_call call;
-    const origin from = {.path = path};
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_check_path(ctx, path);
-    KIN_THEN(status, make(ctx, &from, out));
-    return kin_call_end(&call, status);
+    KIN_CALL(ctx, make(ctx, &from, out));
 }
 
 /* ---- Asked ----------------------------------------------------------------------------------- */

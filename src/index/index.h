@@ -153,8 +153,6 @@ kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source,
 /* All of it, of an index with that GPU; NULL is accepted. views: arrays lie in a file, walks apart.
  */
 void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept *kept);
-/* Empty. */
-kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept);
 
 /* ---- A graph (index_graph.c), in the index' own context -------------------------------------- */
 

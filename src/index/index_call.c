@@ -42,7 +42,7 @@ kith_status kin_index_call_end(kin_index_call *call, kith_status status)
 
 kith_status kin_index_enter(kith_ctx *ctx, const kith_index *index)
 {
-    KIN_FAIL_IF(index == NULL, ctx, KITH_E_ARGUMENT, kin_at("index"), "is NULL (give an index)");
+    KIN_REFUSE_IF(index == NULL, ctx, "index", "is NULL (give an index)");
     kin_guard_enter(index->guard, false);
     return KITH_OK;
 }

@@ -24,11 +24,6 @@ typedef struct change {
     kith_matrix added;
 } change;
 
-static const kith_matrix *before(const change *c)
-{
-    return &c->before;
-}
-
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* An exact index of rows on a GPU stays there. */
@@ -54,7 +49,7 @@ static kith_status make_room_there(change *c, int64_t rows, int64_t row_bytes)
 
 static kith_status make_room(change *c, int64_t rows)
 {
-    const kith_matrix *points = before(c);
+    const kith_matrix *points = &c->before;
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
     const bool there = stays_there(c->index);
     if (there) {
@@ -88,7 +83,7 @@ static kith_status put_there(const change *c, int64_t to, const kith_matrix *fro
 {
     const kin_gpu_rows rows = kin_gpu_rows_of(from, first, count);
     char *at = (char *)c->there + to * rows.row_bytes;
-    return from == before(c) && c->copy == NULL
+    return from == &c->before && c->copy == NULL
                ? kin_gpu_copy(c->ctx, c->index->gpu, at, rows.from,
                               (uint64_t)(count * rows.row_bytes))
                : kin_gpu_upload_rows(c->ctx, c->index->gpu, at, &rows);
@@ -98,9 +93,9 @@ static kith_status put_there(const change *c, int64_t to, const kith_matrix *fro
 static kith_status append_row(void *arg, int64_t row, int32_t thread)
 {
     const change *c = arg;
-    const int64_t first = before(c)->rows;
+    const int64_t first = c->before.rows;
     (void)thread;
-    copy_row(c, row, row < first ? before(c) : &c->added, row < first ? row : row - first);
+    copy_row(c, row, row < first ? &c->before : &c->added, row < first ? row : row - first);
     return KITH_OK;
 }
 
@@ -109,36 +104,35 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const k
 {
     KIN_TRY(kin_check_matrix(ctx, given, "points", added));
     KIN_TRY(kin_check_cols(ctx, points, "the index", added, "points"));
-    KIN_FAIL_IF(added->dtype != points->dtype, ctx, KITH_E_ARGUMENT, kin_at("points"),
-                "are %s and the index' are %s (convert them)", kith_dtype_name(added->dtype),
-                kith_dtype_name(points->dtype));
-    KIN_PASS_IF(added->rows <= MOST_ROWS - points->rows, ctx, KITH_E_ARGUMENT, kin_at(NULL),
-                "%lld rows and %lld more are above the %lld that an index may have (add "
-                "fewer, or keep two)",
-                (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
+    KIN_REFUSE_IF(added->dtype != points->dtype, ctx, "points",
+                  "are %s and the index' are %s (convert them)", kith_dtype_name(added->dtype),
+                  kith_dtype_name(points->dtype));
+    KIN_ALLOW_IF(added->rows <= MOST_ROWS - points->rows, ctx, NULL,
+                 "%lld rows and %lld more are above the %lld that an index may have (add fewer, or "
+                 "keep two)",
+                 (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
 }
 
 /* Values are looked at where they are prepared, before anything is made of them. */
 static kith_status append_rows(change *c, const kith_matrix *given)
 {
-    KIN_TRY(check_added(c->ctx, before(c), given, &c->added));
+    KIN_TRY(check_added(c->ctx, &c->before, given, &c->added));
     if (stays_there(c->index)) {
-        KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
+        KIN_TRY(make_room(c, c->before.rows + c->added.rows));
         c->source.like = c->index->kept->fused;
-        KIN_TRY(c->there == before(c)->data ? KITH_OK
-                                            : put_there(c, 0, before(c), 0, before(c)->rows));
-        return put_there(c, before(c)->rows, &c->added, 0, c->added.rows);
+        KIN_TRY(c->there == c->before.data ? KITH_OK
+                                           : put_there(c, 0, &c->before, 0, c->before.rows));
+        return put_there(c, c->before.rows, &c->added, 0, c->added.rows);
     }
     const kin_distance *distance = &c->index->kept->prepared.distance;
-    KIN_TRY(kin_metric_check(c->ctx, &c->added, distance->metric, "points"));
     KIN_TRY(kin_metric_check_box(c->ctx, &c->added, distance, "points"));
-    KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
+    KIN_TRY(make_room(c, c->before.rows + c->added.rows));
     return kin_parallel_rows(c->ctx, NULL, c->source.points.rows, ROWS_A_PIECE, append_row, c);
 }
 
 static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)
 {
-    const int64_t rows = before(c)->rows;
+    const int64_t rows = c->before.rows;
     for (int64_t i = 0; i < count; i++) {
         KIN_FAIL_IF((int64_t)ids[i] >= rows, c->ctx, KITH_E_ARGUMENT, kin_at_row("ids", i),
                     "is %lu, must be below %lld (rows count from 0)", (unsigned long)ids[i],
@@ -146,15 +140,15 @@ static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)
         c->removed_count += c->gone[ids[i]] == 0;
         c->gone[ids[i]] = 1;
     }
-    KIN_PASS_IF(c->removed_count < rows, c->ctx, KITH_E_ARGUMENT, kin_at("ids"),
-                "name all %lld rows, and an index has at least one (leave some out)",
-                (long long)rows);
+    KIN_ALLOW_IF(c->removed_count < rows, c->ctx, "ids",
+                 "name all %lld rows, and an index has at least one (leave some out)",
+                 (long long)rows);
 }
 
 /* What is left: in the copy on the host, where there is one, else a run after the other. */
 static kith_status take_out_there(change *c)
 {
-    const int64_t rows = before(c)->rows;
+    const int64_t rows = c->before.rows;
     const int64_t row_bytes = c->source.points.stride_bytes;
     char *copy = c->copy;
     int64_t kept = 0;
@@ -164,21 +158,21 @@ static kith_status take_out_there(change *c)
             memmove(copy + kept * row_bytes, copy + first * row_bytes,
                     (size_t)((end - first) * row_bytes));
         } else if (end > first) {
-            KIN_TRY(put_there(c, kept, before(c), first, end - first));
+            KIN_TRY(put_there(c, kept, &c->before, first, end - first));
         }
         kept += end - first;
         first = end + 1;
     }
-    return copy != NULL ? put_there(c, 0, before(c), 0, kept) : KITH_OK;
+    return copy != NULL ? put_there(c, 0, &c->before, 0, kept) : KITH_OK;
 }
 
 /* What is left moves up. */
 static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
 {
-    const kith_matrix *points = before(c);
-    KIN_FAIL_IF(count < 0 || (count > 0 && ids == NULL), c->ctx, KITH_E_ARGUMENT, kin_at("count"),
-                "is %lld with ids %s (give an array of that length)", (long long)count,
-                ids == NULL ? "NULL" : "set");
+    const kith_matrix *points = &c->before;
+    KIN_REFUSE_IF(count < 0 || (count > 0 && ids == NULL), c->ctx, "count",
+                  "is %lld with ids %s (give an array of that length)", (long long)count,
+                  ids == NULL ? "NULL" : "set");
     KIN_TRY(kin_alloc_zero(c->ctx, &c->gone, (uint64_t)points->rows, sizeof *c->gone, "ids"));
     KIN_TRY(mark_rows(c, ids, count));
     KIN_TRY(kin_alloc(c->ctx, &c->removed, (uint64_t)c->removed_count, sizeof *c->removed, "ids"));
@@ -212,7 +206,7 @@ static kith_status change_tree(change *c)
         KIN_TRY(kin_tree_store_copy(c->ctx, &index->kept->tree, tree));
     }
     if (c->gone == NULL) {
-        KIN_TRY(kin_tree_add(c->ctx, &kept->prepared, before(c)->rows, tree));
+        KIN_TRY(kin_tree_add(c->ctx, &kept->prepared, c->before.rows, tree));
     } else {
         kin_tree_remove(c->ctx, &index->kept->prepared.groups, &kept->prepared, c->removed,
                         c->removed_count, tree);
@@ -231,7 +225,7 @@ static kith_status change_graph(change *c)
     kin_index_graph *graph = &c->kept->graph;
     return c->gone == NULL
                ? kin_index_grow_graph(c->ctx, &c->source, c->index, graph)
-               : kin_index_shrink_graph(c->ctx, before(c), &c->source, c->gone, c->index, graph);
+               : kin_index_shrink_graph(c->ctx, &c->before, &c->source, c->gone, c->index, graph);
 }
 
 static kith_status change_kept(change *c)
@@ -312,9 +306,7 @@ static kith_status make_rows(change *c, const rows_to_change *rows)
     }
     const kith_status status =
         rows->go ? take_rows_out(c, rows->ids, rows->count) : append_rows(c, rows->points);
-    if (gpu != NULL) {
-        kin_device_leave(c->ctx, gpu);
-    }
+    kin_device_leave(c->ctx, gpu);
     return status;
 }
 
@@ -324,7 +316,7 @@ static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_cha
     change c = {.ctx = own, .index = index};
     kith_status status = find_before(&c, rows);
     KIN_THEN(status, make_rows(&c, rows));
-    KIN_THEN(status, kin_index_kept_make(own, &c.kept));
+    KIN_THEN(status, kin_alloc_zero(own, &c.kept, 1, sizeof *c.kept, "an index"));
     KIN_THEN(status, change_kept(&c));
     return end_change(&c, status);
 }
@@ -342,21 +334,14 @@ static kith_status change_alone(kith_ctx *ctx, kith_index *index, const rows_to_
     return status;
 }
 
-static kith_status change_index(kith_ctx *ctx, kith_index *index, const rows_to_change *rows)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, change_alone(ctx, index, rows));
-}
-
 kith_status kith_index_add(kith_ctx *ctx, kith_index *index, const kith_matrix *points)
 {
     const rows_to_change rows = {.points = points};
-    return change_index(ctx, index, &rows);
+    KIN_CALL(ctx, change_alone(ctx, index, &rows));
 }
 
 kith_status kith_index_remove(kith_ctx *ctx, kith_index *index, const uint32_t *ids, int64_t count)
 {
     const rows_to_change rows = {.ids = ids, .count = count, .go = true};
-    return change_index(ctx, index, &rows);
+    KIN_CALL(ctx, change_alone(ctx, index, &rows));
 }

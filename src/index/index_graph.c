@@ -114,9 +114,8 @@ static kith_status make_room(kith_ctx *ctx, int64_t rows, int64_t k, kin_index_g
 
 static kith_status check_points(kith_ctx *ctx, const kith_matrix *points)
 {
-    KIN_PASS_IF(points->rows >= 2, ctx, KITH_E_ARGUMENT, kin_at("points"),
-                "has 1 row, and an index by graph has at least 2 "
-                "(give more, or another method)");
+    KIN_ALLOW_IF(points->rows >= 2, ctx, "points",
+                 "has 1 row, and an index by graph has at least 2 (give more, or another method)");
 }
 
 static kith_status copy_graph(kith_ctx *ctx, const kin_index_source *source,

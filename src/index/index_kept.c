@@ -222,11 +222,6 @@ kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_i
 
 /* ---- Made, freed ----------------------------------------------------------------------------- */
 
-kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept)
-{
-    return kin_alloc_zero(ctx, kept, 1, sizeof **kept, "an index");
-}
-
 void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept *kept)
 {
     if (kept == NULL) {

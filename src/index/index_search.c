@@ -111,12 +111,12 @@ static void enter_gpu(const kith_index *index)
 static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
 {
     KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
-    KIN_PASS_IF(method == KITH_METHOD_AUTO || method == index->method, ctx, KITH_E_UNSUPPORTED,
-                kin_at("method"),
-                "is %s, and the index is one by %s (use auto or %s; or search its "
-                "points themselves)",
-                kin_index_method_name(method), kin_index_method_name(index->method),
-                kin_index_method_name(index->method));
+    KIN_PASS_IF(
+        method == KITH_METHOD_AUTO || method == index->method, ctx, KITH_E_UNSUPPORTED,
+        kin_at("method"),
+        "is %s, and the index is one by %s (use auto or %s; or search its points themselves)",
+        kin_index_method_name(method), kin_index_method_name(index->method),
+        kin_index_method_name(index->method));
 }
 
 /* Parameters for the points themselves. */
@@ -201,19 +201,13 @@ static kith_status search_filtered_there(kith_ctx *ctx, const kith_index *index,
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-/* Why the tree that is kept on a GPU cannot answer, one line; NULL: it can, or there is none. */
-static const char *missing(const kith_index *index, const kin_request *request)
-{
-    return index->kept->planted.gpu != NULL ? kin_tree_gpu_missing(request) : NULL;
-}
-
 static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
                                   const kin_request *request)
 {
-    const char *why = missing(index, request);
+    const char *why =
+        index->kept->planted.gpu != NULL ? kin_tree_gpu_missing(request) : NULL; /* one line */
     KIN_PASS_IF(why == NULL, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-                "is %lld, and of trees %s (ask for fewer, or make the index "
-                "for the device cpu)",
+                "is %lld, and of trees %s (ask for fewer, or make the index for the device cpu)",
                 (long long)request->k, why);
 }
 
@@ -221,9 +215,9 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
 static kith_status check_request(kith_ctx *ctx, const kith_index *index, kin_request *request)
 {
     KIN_TRY(check_method(ctx, index, request->method));
-    KIN_FAIL_IF(request->tree_height != 0, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-                "is %d, and an index has its tree already, or none (leave it out)",
-                (int)request->tree_height);
+    KIN_REFUSE_IF(request->tree_height != 0, ctx, "tree_height",
+                  "is %d, and an index has its tree already, or none (leave it out)",
+                  (int)request->tree_height);
     request->method = index->method;
     return index->method == KITH_METHOD_TREE
                ? kin_method_check(ctx, request)
@@ -263,12 +257,6 @@ static kith_status ask_member(void *arg, const kin_fused_member *on)
                                : kin_tree_gpu_corpus_search(on->ctx, &copy->planted, &s.query);
 }
 
-static bool is_shared(const kith_index *index, int64_t rows, uint32_t place)
-{
-    return index->method == KITH_METHOD_TREE ? kin_tree_gpu_team_searches(index->gpu, rows, place)
-                                             : kin_fused_team_searches(index->gpu, rows, place);
-}
-
 /* Of one that is there; place as in fused_search.h. */
 static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                            uint32_t place, const kith_neighbors *out)
@@ -277,7 +265,10 @@ static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn
     const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
     asking a = {index->kept, &query};
     const kin_fused_division all = {rows, ask_member, &a};
-    return kin_fused_solve(ctx, index->gpu, is_shared(index, rows, place), &all);
+    const bool shared = index->method == KITH_METHOD_TREE
+                            ? kin_tree_gpu_team_searches(index->gpu, rows, place)
+                            : kin_fused_team_searches(index->gpu, rows, place);
+    return kin_fused_solve(ctx, index->gpu, shared, &all);
 }
 
 static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
@@ -304,8 +295,8 @@ static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
 {
     kin_knn_job job;
     kin_limit limit;
-    kith_search_params known = kith_search_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, &known));
+    kith_search_params known;
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, params, &known));
     if (known.filter != NULL) {
         return search_filtered(ctx, index, queries, &known, out);
     }
@@ -320,12 +311,10 @@ static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
 {
     const kin_distance *own = &index->kept->prepared.distance;
     KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
-    KIN_FAIL_IF(walk->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                "is set, and an index has its own (leave it out)");
-    KIN_PASS_IF(params->custom == NULL || params->custom == own->custom, ctx, KITH_E_ARGUMENT,
-                kin_at("custom"),
-                "is not the function that the index was made for (give NULL or the "
-                "same)");
+    KIN_REFUSE_IF(walk->graph != NULL, ctx, "graph",
+                  "is set, and an index has its own (leave it out)");
+    KIN_ALLOW_IF(params->custom == NULL || params->custom == own->custom, ctx, "custom",
+                 "is not the function that the index was made for (give NULL or the same)");
 }
 
 /* out NULL: an answer that is no table. */
@@ -454,8 +443,7 @@ static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
 static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
 {
     KIN_PASS_IF(index->gpu != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("index"),
-                "is the processor's (make it of points on the GPU, or for the device "
-                "cuda)");
+                "is the processor's (make it of points on the GPU, or for the device cuda)");
 }
 
 /* enqueue: KIN_FUSED_ENQUEUE, or 0. */
@@ -492,7 +480,7 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     kith_search_params known;
     kith_matrix asked;
     KIN_TRY(refuse_cpu(ctx, index));
-    KIN_TRY(kin_api_take_filtered(ctx, params, &known));
+    KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, params, &known));
     const uint32_t enqueue = (known.flags & KITH_ENQUEUE) != 0 ? KIN_FUSED_ENQUEUE : 0;
     known.flags &= ~(uint32_t)KITH_ENQUEUE;
     if (index->method == KITH_METHOD_GRAPH) {
@@ -595,8 +583,7 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
     kith_ranges *ranges = NULL;
     KIN_TRY(kin_check_out(ctx, out));
     KIN_FAIL_IF(index->method == KITH_METHOD_GRAPH, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
-                "an index by graph has no radius (use kith_radius, or an index by exact or "
-                "tree)");
+                "an index by graph has no radius (use kith_radius, or an index by exact or tree)");
     KIN_TRY(stream != NULL ? refuse_cpu(ctx, index) : KITH_OK);
     KIN_TRY(kin_api_check_radius(ctx, NULL, queries, params, prepared->distance.metric, &call));
     KIN_TRY(check_method(ctx, index, call.job.method));
@@ -637,22 +624,16 @@ static void plan_cpu(const kith_ctx *ctx, const kith_index *index, const kin_knn
     plan->prepared_bytes = need.prepared_bytes;
     plan->state_bytes = need.state_bytes;
     plan->peak_bytes = kin_size_add(need.peak_bytes, plan->result_bytes);
-    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
 }
 
 static void plan_gpu(const kith_index *index, const kin_knn_job *job, kith_plan *plan)
 {
     const kith_matrix none = {.rows = 0}; /* the corpus is there */
     kin_gpu_enter(index->gpu);
-    plan->gpu_budget_bytes = kin_gpu_room(index->gpu);
-    kin_device_name(index->gpu, plan->backend, sizeof plan->backend);
-    kin_gpu_leave(index->gpu);
     const kin_fused_need need = kin_tree_gpu_corpus_need(&index->kept->planted, &job->queries,
-                                                         &job->request, plan->gpu_budget_bytes);
-    plan->gpu_bytes = need.whole_bytes;
-    plan->gpu_least_bytes = need.least_bytes;
-    plan->gpu_corpus_chunks = need.corpus_chunks;
-    plan->gpu_query_stripes = need.query_stripes;
+                                                         &job->request, kin_gpu_room(index->gpu));
+    kin_api_plan_gpu(index->gpu, &need, plan);
+    kin_gpu_leave(index->gpu);
     kin_api_plan_host(&none, &job->queries, &job->request, 0, plan);
 }
 
@@ -667,20 +648,14 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
     const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0,
                                   .k = params != NULL ? params->k : 0};
     KIN_TRY(check_knn(ctx, index, queries, params, &shape, &job));
-    const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
-                                         sizeof(uint32_t) + sizeof(float));
-    const uint64_t limit = kin_limit_bytes(&job.request, shape.rows);
-    kith_plan own = {.threads = ctx->threads, .result_bytes = result};
+    kith_plan own = kin_api_plan_begin(ctx, shape.rows, shape.k, "tree");
     KIN_TRY(refuse_missing(ctx, index, &job.request));
     if (index->gpu != NULL) {
         plan_gpu(index, &job, &own);
     } else {
         plan_cpu(ctx, index, &job, &own);
     }
-    own.state_bytes = kin_size_add(own.state_bytes, limit);
-    own.peak_bytes = kin_size_add(own.peak_bytes, limit);
-    (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(own.method, sizeof own.method, "tree");
+    kin_api_plan_add(&own, kin_limit_bytes(&job.request, shape.rows));
     kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }

@@ -105,8 +105,7 @@ kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name);
 
-/* Whether every component of a column with a period is in [0, period), which NaN is not. E_DATA
- * names `name`, the lowest row, then the lowest column. Parallel. */
+/* The same, and then whether every component of a column with a period is in [0, period). */
 kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
                                  const kin_distance *distance, const char *name);
 /* A caller's own distance is no number. */

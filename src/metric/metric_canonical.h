@@ -19,7 +19,8 @@
  *   key     kin_key: what neighbours are ordered by, before ids
  *
  * These functions compile for host and device. The portable body calls them as they are; the bodies
- * for wider machines do the same operations on eight lanes at once (metric_lanes.h).
+ * for wider machines do the same operations on eight lanes at once (metric_lanes.h), from the same
+ * text where that can be (metric_series.inc).
  */
 #ifndef KIN_METRIC_CANONICAL_H
 #define KIN_METRIC_CANONICAL_H
@@ -31,10 +32,9 @@
 
 /* A row a metric (metric.h: kin_metric_traits): NAME, screen, key_scale, flags, other names of the
  * same thing. A Minkowski distance is one of ours for three powers. A new metric is a row of
- * KITH_METRIC_MAP, one here and, where no other has its steps, one of KIN_STEP_MAP; its steps and
- * its key below; and its steps on vectors (metric_lanes.h). A metric whose keys are made of whole
- * rows has no steps: it is a row of KIN_WHOLE_MAP, and its loops are in metric_whole.h and
- * metric_pair.cuh. */
+ * KITH_METRIC_MAP, one here and, where no other has its steps, one of KIN_STEP_MAP; its step in
+ * metric_series.inc, and its key below. A metric whose keys are made of whole rows has no steps: it
+ * is a row of KIN_WHOLE_MAP, and its loops are in metric_whole.h and metric_pair.cuh. */
 #define KIN_METRIC_MAP(X)                                                              \
     X(EUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l2 minkowski:2")           \
     X(SQEUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l2sq squared_euclidean") \
@@ -117,70 +117,6 @@ KIN_HD kin_power kin_power_of(kith_metric metric)
     return power;
 }
 
-/* ---- One component -------------------------------------------------------------------------- */
-
-/* The terms that are not a single operation. */
-KIN_HD double kin_term_chi2(double q, double c)
-{
-    const double t = kin_sub(q, c);
-    const double sum = kin_add(q, c);
-    return sum == 0 ? 0 : kin_div(kin_mul(t, t), sum);
-}
-
-KIN_HD double kin_step_kl(double lane, double q, double c)
-{
-    if (q == 0) {
-        return lane;
-    }
-    if (c == 0) {
-        return (double)INFINITY;
-    }
-    return kin_fma(q, kin_ln(kin_div(q, c)), lane);
-}
-
-/* One component of one pair enters its lane. `second` is used by jaccard alone: the components that
- * both rows have, where `lane` counts those that either has; `power` by minkowski alone. */
-KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q, double c,
-                     kin_power power)
-{
-    const double t = kin_sub(q, c);
-    switch (metric) {
-    case KITH_EUCLIDEAN:
-    case KITH_SQEUCLIDEAN:
-    case KITH_COSINE:
-    case KITH_CORRELATION:
-        *lane = kin_fma(t, t, *lane);
-        break;
-    case KITH_INNER_PRODUCT:
-        *lane = kin_fma(q, c, *lane);
-        break;
-    case KITH_MANHATTAN:
-        *lane = kin_add(*lane, kin_abs(t));
-        break;
-    case KITH_CHEBYSHEV:
-        *lane = kin_max(*lane, kin_abs(t));
-        break;
-    case KITH_CHI2:
-        *lane = kin_add(*lane, kin_term_chi2(q, c));
-        break;
-    case KITH_HAMMING:
-        *lane = kin_add(*lane, q != c ? 1.0 : 0.0);
-        break;
-    case KITH_JACCARD:
-        *lane = kin_add(*lane, q != 0 || c != 0 ? 1.0 : 0.0);
-        *second = kin_add(*second, q != 0 && c != 0 ? 1.0 : 0.0);
-        break;
-    case KITH_KL:
-        *lane = kin_step_kl(*lane, q, c);
-        break;
-    case KITH_MINKOWSKI:
-        *lane = kin_add(*lane, kin_raise(kin_abs(t), power));
-        break;
-    default:
-        break;
-    }
-}
-
 /* ---- Whole rows ----------------------------------------------------------------------------- */
 
 /* Two words of bits are counted: `either` those that differ (bit_jaccard: that either has), `both`
@@ -253,6 +189,18 @@ KIN_HD double kin_key(kith_metric metric, double sum, double second, int32_t col
 }
 
 #define KIN_DEGENERATE_KEY 1.0
+
+/* What the user sees of a key. */
+KIN_HD double kin_pair_distance(kith_metric metric, double key)
+{
+    if (metric == KITH_EUCLIDEAN) {
+        return kin_sqrt(key);
+    }
+    if (metric == KITH_HAVERSINE) {
+        return kin_haversine_angle(key);
+    }
+    return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
+}
 
 /* ---- The transform of a row (cosine, correlation) ------------------------------------------- */
 

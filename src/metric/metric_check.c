@@ -131,30 +131,6 @@ static void note_bad(check_job *job, int64_t row)
     }
 }
 
-/* Later rows are of no interest once a bad one is known; lower ones still are. */
-static kith_status check_piece(void *arg, int64_t piece, int32_t thread)
-{
-    (void)thread;
-    check_job *job = arg;
-    const kith_matrix *m = &job->matrix;
-    const int64_t begin = piece * job->rows_a_piece;
-    const int64_t end = kin_min_i64(begin + job->rows_a_piece, m->rows);
-    const bool dense = m->stride_bytes == (int64_t)m->cols * kith_dtype_bytes(m->dtype);
-    const char *start = (const char *)m->data + begin * m->stride_bytes;
-    /* Short rows are read as one long one; where something is wrong, the row is looked for. */
-    if (dense && !is_bad(m->dtype, start, (end - begin) * m->cols, &job->law)) {
-        return KITH_OK;
-    }
-    for (int64_t row = begin; row < end && row < atomic_load(&job->first_bad); row++) {
-        const char *data = (const char *)m->data + row * m->stride_bytes;
-        if (is_bad(m->dtype, data, m->cols, &job->law)) {
-            note_bad(job, row);
-        }
-    }
-    return KITH_OK;
-}
-
-/* An 8-bit number is always finite; only its sign can be wrong. */
 static bool needs_check(kith_dtype dtype, kith_metric metric)
 {
     const bool signs = kin_metric_get_traits(metric)->nonnegative;
@@ -171,6 +147,36 @@ static int32_t first_outside(const kith_matrix *m, const double *period, const v
         }
     }
     return m->cols;
+}
+
+static bool is_bad_row(const check_job *job, const char *data)
+{
+    const kith_matrix *m = &job->matrix;
+    return job->period != NULL ? first_outside(m, job->period, data) < m->cols
+                               : is_bad(m->dtype, data, m->cols, &job->law);
+}
+
+/* Later rows are of no interest once a bad one is known; lower ones still are. */
+static kith_status check_piece(void *arg, int64_t piece, int32_t thread)
+{
+    (void)thread;
+    check_job *job = arg;
+    const kith_matrix *m = &job->matrix;
+    const int64_t begin = piece * job->rows_a_piece;
+    const int64_t end = kin_min_i64(begin + job->rows_a_piece, m->rows);
+    const bool dense = m->stride_bytes == (int64_t)m->cols * kith_dtype_bytes(m->dtype);
+    const char *start = (const char *)m->data + begin * m->stride_bytes;
+    /* Short rows are read as one long one; where something is wrong, the row is looked for. */
+    if (dense && job->period == NULL &&
+        !is_bad(m->dtype, start, (end - begin) * m->cols, &job->law)) {
+        return KITH_OK;
+    }
+    for (int64_t row = begin; row < end && row < atomic_load(&job->first_bad); row++) {
+        if (is_bad_row(job, (const char *)m->data + row * m->stride_bytes)) {
+            note_bad(job, row);
+        }
+    }
+    return KITH_OK;
 }
 
 kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
@@ -202,8 +208,8 @@ kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const 
                 "is %.17g, beyond 2^500 in magnitude, where squares overflow (scale the data down)",
                 x);
     KIN_FAIL_IF(x < 0, ctx, KITH_E_DATA, place,
-                "is %.17g, but %s needs values that are not negative (choose another "
-                "metric, or shift the data)",
+                "is %.17g, but %s needs values that are not negative (choose another metric, or "
+                "shift the data)",
                 x, kith_metric_name(metric));
     return kin_fail_at(ctx, KITH_E_DATA, place,
                        "is %.17g, but %s needs 0 or at least 2^-500 (set it to 0)", x,
@@ -225,68 +231,37 @@ kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
     return KITH_OK;
 }
 
+static kith_status check_rows(kith_ctx *ctx, check_job *job, const kin_distance *distance,
+                              const char *name)
+{
+    const kith_matrix *m = &job->matrix;
+    const int64_t row_bytes = (int64_t)m->cols * kith_dtype_bytes(m->dtype);
+    job->rows_a_piece = kin_ceil_div(PIECE_BYTES, row_bytes);
+    atomic_init(&job->first_bad, m->rows);
+    KIN_TRY(kin_parallel(ctx, "check", kin_ceil_div(m->rows, job->rows_a_piece), check_piece, job));
+    const int64_t row = atomic_load(&job->first_bad);
+    return row == m->rows
+               ? KITH_OK
+               : kin_metric_complain(ctx, m, (const char *)m->data + row * m->stride_bytes, row,
+                                     distance, name);
+}
+
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name)
 {
+    check_job job = {.matrix = *matrix, .law = law_of(matrix->dtype, metric)};
     KIN_TRY(kin_metric_takes(ctx, matrix, metric, name));
-    if (!needs_check(matrix->dtype, metric)) {
-        return KITH_OK;
-    }
-    const int64_t row_bytes = (int64_t)matrix->cols * kith_dtype_bytes(matrix->dtype);
-    check_job job = {
-        .matrix = *matrix,
-        .law = law_of(matrix->dtype, metric),
-        .rows_a_piece = kin_ceil_div(PIECE_BYTES, row_bytes),
-    };
-    atomic_init(&job.first_bad, matrix->rows);
-    const int64_t pieces = kin_ceil_div(matrix->rows, job.rows_a_piece);
-    KIN_TRY(kin_parallel(ctx, "check", pieces, check_piece, &job));
-    const int64_t row = atomic_load(&job.first_bad);
-    if (row == matrix->rows) {
-        return KITH_OK;
-    }
-    return kin_metric_complain(ctx, matrix, (const char *)matrix->data + row * matrix->stride_bytes,
-                               row, &(kin_distance){.metric = metric}, name);
-}
-
-/* ---- A box ----------------------------------------------------------------------------------- */
-
-static kith_status check_box_piece(void *arg, int64_t piece, int32_t thread)
-{
-    (void)thread;
-    check_job *job = arg;
-    const int64_t begin = piece * job->rows_a_piece;
-    const int64_t end = kin_min_i64(begin + job->rows_a_piece, job->matrix.rows);
-    for (int64_t row = begin; row < end && row < atomic_load(&job->first_bad); row++) {
-        const char *data = (const char *)job->matrix.data + row * job->matrix.stride_bytes;
-        if (first_outside(&job->matrix, job->period, data) < job->matrix.cols) {
-            note_bad(job, row);
-        }
-    }
-    return KITH_OK;
+    return needs_check(matrix->dtype, metric)
+               ? check_rows(ctx, &job, &(kin_distance){.metric = metric}, name)
+               : KITH_OK;
 }
 
 kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
                                  const kin_distance *distance, const char *name)
 {
-    if (distance->period == NULL) {
-        return KITH_OK;
-    }
-    const int64_t row_bytes = (int64_t)matrix->cols * kith_dtype_bytes(matrix->dtype);
-    check_job job = {
-        .matrix = *matrix,
-        .period = distance->period,
-        .rows_a_piece = kin_ceil_div(PIECE_BYTES, row_bytes),
-    };
-    atomic_init(&job.first_bad, matrix->rows);
-    const int64_t pieces = kin_ceil_div(matrix->rows, job.rows_a_piece);
-    KIN_TRY(kin_parallel(ctx, "check", pieces, check_box_piece, &job));
-    const int64_t row = atomic_load(&job.first_bad);
-    if (row == matrix->rows) {
-        return KITH_OK;
-    }
-    return kin_metric_complain(ctx, matrix, (const char *)matrix->data + row * matrix->stride_bytes,
-                               row, distance, name);
+    check_job job = {.matrix = *matrix, .period = distance->period};
+    KIN_TRY(kin_metric_check(ctx, matrix, distance->metric, name));
+    return distance->period != NULL ? check_rows(ctx, &job, distance, name) : KITH_OK;
 }
 
 kith_status kin_metric_fail_nan(kith_ctx *ctx, int64_t query, int64_t point)

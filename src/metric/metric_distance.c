@@ -186,16 +186,7 @@ void kin_metric_keys_expanded(const kin_distance *distance, const kin_query *que
 
 double kin_metric_distance(kith_metric metric, double key)
 {
-    switch (metric) {
-    case KITH_EUCLIDEAN:
-        return kin_sqrt(key);
-    case KITH_INNER_PRODUCT:
-        return kin_add(-key, 0.0);
-    case KITH_HAVERSINE:
-        return kin_haversine_angle(key);
-    default:
-        return key;
-    }
+    return kin_pair_distance(metric, key);
 }
 
 bool kin_metric_within(kith_metric metric, double distance, double radius)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith's own powers and roots, for the metric minkowski: x^p of a component, s^(1/p) of their sum;
- * and at the end sine, cosine and haversine, whose arguments may be negative.
+ * behind them sine, cosine and haversine, whose arguments may be negative; and at the end what they
+ * are for, the step of every metric.
  *
  * Idea. Every C library has its own pow(), and its last bits differ. These are fixed lists of IEEE
  * operations, as the logarithm is (below), so they have the same bits on every machine.
@@ -49,7 +50,7 @@
 
 /* x = 2^e * m. Subtracting the bits of sqrt(1/2) lets the exponent field count in steps that
  * begin at sqrt(1/2) instead of 1. */
-KIN_HD double kin_ln_split(double x, double *exponent)
+KIN_HD double kin_split(double x, double *exponent)
 {
     const uint64_t bits = kin_bits_of(x);
     const int64_t e = (int64_t)(bits - KIN_ROOT_HALF_BITS) >> 52;
@@ -57,56 +58,9 @@ KIN_HD double kin_ln_split(double x, double *exponent)
     return kin_from_bits(bits - ((uint64_t)e << 52));
 }
 
-/* 1/3 + z/5 + z^2/7 + ... + z^11/25, from the smallest term up. */
-KIN_HD double kin_ln_series(double z)
-{
-    double p = 1.0 / 25.0;
-    p = kin_fma(p, z, 1.0 / 23.0);
-    p = kin_fma(p, z, 1.0 / 21.0);
-    p = kin_fma(p, z, 1.0 / 19.0);
-    p = kin_fma(p, z, 1.0 / 17.0);
-    p = kin_fma(p, z, 1.0 / 15.0);
-    p = kin_fma(p, z, 1.0 / 13.0);
-    p = kin_fma(p, z, 1.0 / 11.0);
-    p = kin_fma(p, z, 1.0 / 9.0);
-    p = kin_fma(p, z, 1.0 / 7.0);
-    p = kin_fma(p, z, 1.0 / 5.0);
-    return kin_fma(p, z, 1.0 / 3.0);
-}
-
-/* ln(2^e * m) = the result, which is kin_ln's, + *rest. */
-KIN_HD double kin_ln_two(double m, double e, double *rest)
-{
-    /* s + s_low = (m - 1) / (m + 1): m - 1 is exact, m + 1 = sum + sum_low exactly. */
-    const double f = kin_sub(m, 1.0);
-    const double sum = kin_add(m, 1.0);
-    const double sum_low = kin_sub(m, kin_sub(sum, 1.0));
-    const double s = kin_div(f, sum);
-    const double lost = kin_fma(-s, sum_low, kin_fma(-s, sum, f));
-    const double s_low = kin_div(lost, sum);
-
-    /* The leading parts: |high| is 0 or at least 0.69, |2s| at most 0.35. */
-    const double high = kin_mul(e, KIN_LN2_HIGH);
-    const double twice = kin_add(s, s);
-    const double lead = kin_add(high, twice);
-    const double lead_low = kin_sub(twice, kin_sub(lead, high));
-
-    const double z = kin_mul(s, s);
-    const double curve = kin_mul(kin_mul(twice, z), kin_ln_series(z));
-    const double low = kin_fma(e, KIN_LN2_LOW, kin_add(curve, kin_add(s_low, s_low)));
-    const double behind = kin_add(lead_low, low);
-    const double ln = kin_add(lead, behind);
-    *rest = kin_sub(behind, kin_sub(ln, lead));
-    return ln;
-}
-
-KIN_HD double kin_ln(double x)
-{
-    double e;
-    double rest;
-    const double m = kin_ln_split(x, &e);
-    return kin_ln_two(m, e, &rest);
-}
+/* Odd numbers from 23 down: the series of ln m, behind 1/25. */
+#define KIN_LN_SERIES(X) \
+    X(23.0) X(21.0) X(19.0) X(17.0) X(15.0) X(13.0) X(11.0) X(9.0) X(7.0) X(5.0) X(3.0)
 
 #define KIN_LOG2_E 0x1.71547652b82fep+0
 
@@ -146,48 +100,39 @@ KIN_HD double kin_two_to(double n)
     return kin_from_bits(kin_bits_of(kin_add(n, KIN_WHOLE_EXPONENT)) << 52);
 }
 
-KIN_HD double kin_whole(double x)
+KIN_HD double kin_negative(double a)
 {
-    return kin_sub(kin_add(x, KIN_WHOLE), KIN_WHOLE);
+    return -a;
 }
+
+KIN_HD double kin_min(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* 1/3 + z/5 + z^2/7 + ... + z^11/25, from the smallest term up. */
+KIN_HD double kin_ln_series(double z)
+{
+    double p = 1.0 / 25.0;
+#define KIN_LN_TERM(odd) p = kin_fma(p, z, 1.0 / (odd));
+    KIN_LN_SERIES(KIN_LN_TERM)
+#undef KIN_LN_TERM
+    return p;
+}
+
+#define NUMBER double
+#define OF(word) kin_##word
+#define SET(constant) (constant)
+#define FUNCTION KIN_HD
+#include "metric/metric_series.inc"
 
 /* ln x = the result + *rest, for any positive x; of 0 some number. */
 KIN_HD double kin_ln_wide(double x, double *rest)
 {
     const bool tiny = x < KIN_LEAST_NORMAL;
     double e;
-    const double m = kin_ln_split(tiny ? kin_mul(x, KIN_RAISE_TINY) : x, &e);
+    const double m = kin_split(tiny ? kin_mul(x, KIN_RAISE_TINY) : x, &e);
     return kin_ln_two(m, tiny ? kin_sub(e, KIN_RAISE_TINY_BY) : e, rest);
-}
-
-/* e^(high + low), |low| far below |high| or 0. */
-KIN_HD double kin_exp(double high, double low)
-{
-    const double below = high < KIN_EXP_MOST ? high : KIN_EXP_MOST;
-    const double within = kin_max(below, KIN_EXP_LEAST);
-    const double n = kin_whole(kin_mul(within, KIN_LOG2_E));
-    const double near = kin_sub(within, kin_mul(n, KIN_LN2_HIGH));
-    const double rest = kin_fma(-n, KIN_LN2_LOW, low);
-    const double r = kin_add(near, rest);
-    const double r_low = kin_add(kin_sub(near, r), rest);
-    double q = KIN_EXP_FIRST;
-#define KIN_EXP_TERM(factorial) q = kin_fma(q, r, 1.0 / (factorial));
-    KIN_EXP_SERIES(KIN_EXP_TERM)
-#undef KIN_EXP_TERM
-    const double more = kin_add(r, kin_fma(kin_mul(r, r), q, r_low));
-    const double half = kin_whole(kin_mul(n, 0.5));
-    const double part = kin_mul(kin_add(1.0, more), kin_two_to(half));
-    return kin_mul(part, kin_two_to(kin_sub(n, half)));
-}
-
-KIN_HD double kin_raise_times(double x, int32_t times)
-{
-    double product = (times & 1) != 0 ? x : 1.0;
-    for (int32_t left = times >> 1; left != 0; left >>= 1) {
-        x = kin_mul(x, x);
-        product = (left & 1) != 0 ? kin_mul(product, x) : product;
-    }
-    return product;
 }
 
 /* x^p. */
@@ -377,5 +322,38 @@ KIN_HD double kin_haversine_angle(double h)
     const double rest = kin_mul(4.0, kin_asin_of_square(w));
     return kin_max(kin_add(kin_sub(KIN_PI, rest), KIN_PI_BEHIND), KIN_ANGLE_OF_QUARTER);
 }
+
+/* ---- One component -------------------------------------------------------------------------- */
+
+/* The terms that are not a single operation. */
+KIN_HD double kin_term_chi2(double q, double c)
+{
+    const double t = kin_sub(q, c);
+    const double sum = kin_add(q, c);
+    return sum == 0 ? 0 : kin_div(kin_mul(t, t), sum);
+}
+
+KIN_HD double kin_step_kl(double lane, double q, double c)
+{
+    if (q == 0) {
+        return lane;
+    }
+    if (c == 0) {
+        return (double)INFINITY;
+    }
+    return kin_fma(q, kin_ln(kin_div(q, c)), lane);
+}
+
+KIN_HD double kin_count_differ(double a, double b)
+{
+    return a != b ? 1.0 : 0.0;
+}
+
+#define NUMBER double
+#define OF(word) kin_##word
+#define SET(constant) (constant)
+#define FUNCTION KIN_HD
+#define STEPS
+#include "metric/metric_series.inc"
 
 #endif

@@ -10,7 +10,7 @@
  *   v8_count_differ(a, b)    1 where a differs from b, else 0
  *   v8_keep_first(x, n)      lanes 0 .. n - 1 of x, +0 behind
  *   v8_sum v8_most           the tree of metric_canonical.h; the largest lane
- *   v8_split(x, &e)          kin_ln_split
+ *   v8_split(x, &e)          kin_split
  *   v8_two_to(n)             kin_two_to
  *   v8_get v8_put            aligned doubles in memory
  *   v8_load v8_load_first    eight (the first n) components of a row, converted; reads no more
@@ -67,7 +67,7 @@ KIN_TEMPLATE v8 v8_transform(const kin_row_transform *t, v8 x, kith_metric metri
     return v8_mul(x, v8_set(t->gain));
 }
 
-/* What metric_functions.h calls kin_ln_series, kin_ln_two and kin_ln, on eight lanes. */
+/* What metric_functions.h calls kin_ln_series. */
 KIN_TEMPLATE v8 v8_ln_series(v8 z)
 {
     v8 p = v8_set(1.0 / 25.0);
@@ -78,81 +78,24 @@ KIN_TEMPLATE v8 v8_ln_series(v8 z)
     return p;
 }
 
-KIN_TEMPLATE v8 v8_ln_two(v8 m, v8 e, v8 *rest)
+KIN_TEMPLATE v8 v8_negative(v8 a)
 {
-    const v8 one = v8_set(1.0);
-    const v8 f = v8_sub(m, one);
-    const v8 sum = v8_add(m, one);
-    const v8 sum_low = v8_sub(m, v8_sub(sum, one));
-    const v8 s = v8_div(f, sum);
-    const v8 minus_s = v8_sub(v8_zero(), s);
-    const v8 lost = v8_fma(minus_s, sum_low, v8_fma(minus_s, sum, f));
-    const v8 s_low = v8_div(lost, sum);
-
-    const v8 high = v8_mul(e, v8_set(KIN_LN2_HIGH));
-    const v8 twice = v8_add(s, s);
-    const v8 lead = v8_add(high, twice);
-    const v8 lead_low = v8_sub(twice, v8_sub(lead, high));
-
-    const v8 z = v8_mul(s, s);
-    const v8 curve = v8_mul(v8_mul(twice, z), v8_ln_series(z));
-    const v8 low = v8_fma(e, v8_set(KIN_LN2_LOW), v8_add(curve, v8_add(s_low, s_low)));
-    const v8 behind = v8_add(lead_low, low);
-    const v8 ln = v8_add(lead, behind);
-    *rest = v8_sub(behind, v8_sub(ln, lead));
-    return ln;
+    return v8_sub(v8_zero(), a);
 }
 
-KIN_TEMPLATE v8 v8_ln(v8 x)
-{
-    v8 e;
-    v8 rest;
-    const v8 m = v8_split(x, &e);
-    return v8_ln_two(m, e, &rest);
-}
+#define NUMBER v8
+#define OF(word) v8_##word
+#define SET(constant) v8_set(constant)
+#define FUNCTION KIN_TEMPLATE
+#include "metric/metric_series.inc"
 
-/* What metric_functions.h calls kin_ln_wide, kin_whole, kin_exp, kin_raise and kin_root. */
+/* What metric_functions.h calls kin_ln_wide, kin_raise and kin_root, on eight lanes. */
 KIN_TEMPLATE v8 v8_ln_wide(v8 x, v8 *rest)
 {
     const v8 tiny = v8_max(v8_sub(v8_set(KIN_LEAST_NORMAL), x), v8_zero()); /* not 0: it is */
     v8 e;
     const v8 m = v8_split(v8_select(tiny, v8_mul(x, v8_set(KIN_RAISE_TINY)), x), &e);
     return v8_ln_two(m, v8_select(tiny, v8_sub(e, v8_set(KIN_RAISE_TINY_BY)), e), rest);
-}
-
-KIN_TEMPLATE v8 v8_whole(v8 x)
-{
-    return v8_sub(v8_add(x, v8_set(KIN_WHOLE)), v8_set(KIN_WHOLE));
-}
-
-KIN_TEMPLATE v8 v8_exp(v8 high, v8 low)
-{
-    const v8 within = v8_max(v8_min(high, v8_set(KIN_EXP_MOST)), v8_set(KIN_EXP_LEAST));
-    const v8 n = v8_whole(v8_mul(within, v8_set(KIN_LOG2_E)));
-    const v8 near = v8_sub(within, v8_mul(n, v8_set(KIN_LN2_HIGH)));
-    const v8 rest = v8_fma(v8_sub(v8_zero(), n), v8_set(KIN_LN2_LOW), low);
-    const v8 r = v8_add(near, rest);
-    const v8 r_low = v8_add(v8_sub(near, r), rest);
-    v8 q = v8_set(KIN_EXP_FIRST);
-#define V8_EXP_TERM(factorial) q = v8_fma(q, r, v8_set(1.0 / (factorial)));
-    KIN_EXP_SERIES(V8_EXP_TERM)
-#undef V8_EXP_TERM
-    const v8 more = v8_add(r, v8_fma(v8_mul(r, r), q, r_low));
-    const v8 half = v8_whole(v8_mul(n, v8_set(0.5)));
-    const v8 part = v8_mul(v8_add(v8_set(1.0), more), v8_two_to(half));
-    return v8_mul(part, v8_two_to(v8_sub(n, half)));
-}
-
-KIN_TEMPLATE v8 v8_raise_times(v8 x, int32_t times)
-{
-    v8 product = (times & 1) != 0 ? x : v8_set(1.0);
-    for (int32_t left = times >> 1; left != 0; left >>= 1) {
-        x = v8_mul(x, x);
-        if ((left & 1) != 0) {
-            product = v8_mul(product, x);
-        }
-    }
-    return product;
 }
 
 KIN_TEMPLATE v8 v8_raise(v8 x, kin_power power)
@@ -189,51 +132,19 @@ KIN_TEMPLATE v8 v8_step_kl(v8 lane, v8 q, v8 c)
     return v8_fma(q, v8_select(q, finite, v8_zero()), lane);
 }
 
-/* What metric_canonical.h calls kin_step, on eight lanes. */
-KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c, kin_power power)
+KIN_TEMPLATE v8 v8_term_chi2(v8 q, v8 c)
 {
     const v8 t = v8_sub(q, c);
-    switch (metric) {
-    case KITH_EUCLIDEAN:
-    case KITH_SQEUCLIDEAN:
-    case KITH_COSINE:
-    case KITH_CORRELATION:
-        *lane = v8_fma(t, t, *lane);
-        break;
-    case KITH_INNER_PRODUCT:
-        *lane = v8_fma(q, c, *lane);
-        break;
-    case KITH_MANHATTAN:
-        *lane = v8_add(*lane, v8_abs(t));
-        break;
-    case KITH_CHEBYSHEV:
-        *lane = v8_max(*lane, v8_abs(t));
-        break;
-    case KITH_CHI2: {
-        const v8 sum = v8_add(q, c);
-        *lane = v8_add(*lane, v8_select(sum, v8_div(v8_mul(t, t), sum), v8_zero()));
-        break;
-    }
-    case KITH_HAMMING:
-        *lane = v8_add(*lane, v8_count_differ(q, c));
-        break;
-    case KITH_JACCARD: {
-        const v8 in_q = v8_count_differ(q, v8_zero());
-        const v8 in_c = v8_count_differ(c, v8_zero());
-        *lane = v8_add(*lane, v8_max(in_q, in_c));
-        *second = v8_add(*second, v8_mul(in_q, in_c));
-        break;
-    }
-    case KITH_KL:
-        *lane = v8_step_kl(*lane, q, c);
-        break;
-    case KITH_MINKOWSKI:
-        *lane = v8_add(*lane, v8_raise(v8_abs(t), power));
-        break;
-    default:
-        break;
-    }
+    const v8 sum = v8_add(q, c);
+    return v8_select(sum, v8_div(v8_mul(t, t), sum), v8_zero());
 }
+
+#define NUMBER v8
+#define OF(word) v8_##word
+#define SET(constant) v8_set(constant)
+#define FUNCTION KIN_TEMPLATE
+#define STEPS
+#include "metric/metric_series.inc"
 
 /* What metric_canonical.h calls kin_wrap. */
 KIN_TEMPLATE v8 v8_wrap(v8 q, v8 c, v8 period)

@@ -211,18 +211,6 @@ static __device__ __forceinline__ double kin_pair_value(kith_dtype given, const 
     }
 }
 
-/* kin_metric_distance (metric.h), the same operations. */
-static __device__ __forceinline__ double kin_pair_distance(kith_metric metric, double key)
-{
-    if (metric == KITH_EUCLIDEAN) {
-        return kin_sqrt(key);
-    }
-    if (metric == KITH_HAVERSINE) {
-        return kin_haversine_angle(key);
-    }
-    return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
-}
-
 /* Latitude and longitude of a row. */
 template <kith_dtype DTYPE>
 static __device__ __forceinline__ kin_sphere_place kin_pair_sphere(kith_dtype given,

@@ -113,12 +113,6 @@ static kin_bounds_part part_of(const kin_shard_job *job, const kin_shard_part *p
         .set = part->shard, .rows = kin_shard_rows_of(job, part), .known = known_of(job, part)};
 }
 
-static kith_status measure(kin_shard_job *job, const kin_shard_part *part)
-{
-    const kin_bounds_part given = part_of(job, part);
-    return kin_bounds_measure(job->ctx, &job->bounds.bounds, &given);
-}
-
 static kith_status narrow(kin_shard_job *job, kin_shard_part parts[KIN_SHARD_SIDES], bool *any)
 {
     kin_shard_bounds *b = &job->bounds;
@@ -178,13 +172,6 @@ static kith_status ask_filtered(kin_shard_job *job, const kin_shard_part *asks,
                           asks);
 }
 
-static kith_status meet_filtered(kin_shard_job *job, const kin_shard_part *a,
-                                 const kin_shard_part *b)
-{
-    KIN_TRY(ask_filtered(job, a, b, &job->found[0]));
-    return ask_filtered(job, b, a, &job->found[1]);
-}
-
 /* ---- Two shards ----------------------------------------------------------------------------- */
 
 static kith_status build_exact(kin_shard_job *job, const kin_shard_part *a)
@@ -205,7 +192,8 @@ static kith_status build_exact(kin_shard_job *job, const kin_shard_part *a)
     }
     KIN_TRY(kin_shard_note(job, kith_graph(job->ctx, &rows, &params, &job->found[0], NULL), a));
     KIN_TRY(take_found(job, &job->found[0], a->first, a));
-    return job->filters ? KITH_OK : measure(job, a);
+    const kin_bounds_part given = part_of(job, a);
+    return job->filters ? KITH_OK : kin_bounds_measure(job->ctx, &job->bounds.bounds, &given);
 }
 
 /* Those rows of both that can meet: found ids count from the first of them. */
@@ -237,8 +225,11 @@ static kith_status meet_exact(kin_shard_job *job, const kin_shard_part *a, const
     const kin_shard_part *const parts[] = {&near[0], &near[1]};
     const int64_t k[] = {kin_min_i64(job->k, near[1].rows), kin_min_i64(job->k, near[0].rows)};
     aim(job, parts, k, KIN_SHARD_SIDES);
-    return job->filters ? meet_filtered(job, &near[0], &near[1])
-                        : meet_near(job, &near[0], &near[1]);
+    if (!job->filters) {
+        return meet_near(job, &near[0], &near[1]);
+    }
+    KIN_TRY(ask_filtered(job, &near[0], &near[1], &job->found[0]));
+    return ask_filtered(job, &near[1], &near[0], &job->found[1]);
 }
 
 static kith_status merge_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b)

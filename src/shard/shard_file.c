@@ -56,22 +56,12 @@ static int64_t rows_of(const kin_shard_folder *folder, int32_t shard)
                : kin_shard_rows(folder->shape.rows, folder->shape.shards, shard);
 }
 
-static kith_status open_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                             kin_container **out)
-{
-    char *path = NULL;
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(path_of(&hold, folder, name, &path));
-    return kin_container_open(ctx, path, false, out);
-}
-
-/* The same until the end of the hold. */
 static kith_status hold_file(kin_hold *hold, const kin_shard_folder *folder, kin_shard_name name,
                              kin_container **out)
 {
-    KIN_TRY(open_file(hold->ctx, folder, name, out));
-    kin_container_hold(hold, *out);
-    return KITH_OK;
+    char *path = NULL;
+    KIN_TRY(path_of(hold, folder, name, &path));
+    return kin_container_hold(hold, path, false, out);
 }
 
 static kith_status fail_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
@@ -99,7 +89,7 @@ static kith_status facts_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_s
     const void *data = NULL;
     KIN_TRY(kin_container_table(ctx, file, KIN_SHARD_TAG_FACTS, 1, sizeof *facts, &data));
     memcpy(facts, data, sizeof *facts);
-    return is_ours(folder, name, facts, kin_container_get_header(file))
+    return is_ours(folder, name, facts, &file->header)
                ? KITH_OK
                : fail_file(ctx, folder, name, "is of another job or another shard");
 }
@@ -158,7 +148,7 @@ static kith_status copy_lists(kith_ctx *ctx, kin_shard_folder *folder, kin_shard
         KIN_TRY(view_ids(ctx, folder, name, file, true, &data));
         memcpy(lists->own, data, (size_t)count * sizeof *lists->own);
     }
-    folder->bytes_read += kin_container_file_bytes(file);
+    folder->bytes_read += file->map.bytes;
     return KITH_OK;
 }
 
@@ -240,9 +230,12 @@ kith_status kin_shard_view_open(kith_ctx *ctx, const kin_shard_folder *folder, i
                                 int64_t shared, kin_shard_view *view)
 {
     const kin_shard_name name = {shard, folder->versions[shard]};
+    char *path = NULL;
+    KIN_HOLD(hold, ctx);
     memset(view, 0, sizeof *view);
     view->k = folder->shape.k;
-    KIN_TRY(open_file(ctx, folder, name, &view->file));
+    KIN_TRY(path_of(&hold, folder, name, &path));
+    KIN_TRY(kin_container_open(ctx, path, false, &view->file));
     KIN_TRY(view_lists(ctx, folder, name, view));
     if (view->shared != shared) {
         return fail_file(ctx, folder, name, "has keys of other rows than it should");
@@ -455,7 +448,7 @@ kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t sha
     char *path = NULL;
     KIN_HOLD(hold, ctx);
     KIN_TRY(path_of(&hold, folder, name, &path));
-    KIN_TRY(kin_writer_open_own(ctx, path, &s.writer));
+    KIN_TRY(kin_writer_open_as(ctx, path, false, &s.writer, NULL));
     KIN_TRY(kin_writer_close(&s.writer, put_all(&s)));
     folder->versions[shard] = name.version;
     folder->bytes_written += s.places[0].bytes + s.places[1].bytes +

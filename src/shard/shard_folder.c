@@ -80,7 +80,7 @@ static kith_status find_job(kin_shard_folder *folder)
     KIN_TRY(name_target(folder, &hold, &target));
     kith_status status = kin_journal_init(folder->ctx, target, "", &folder->journal);
     if (status == KITH_OK && access(folder->journal.path, F_OK) == 0) {
-        status = kin_map_open_own(folder->ctx, folder->journal.path, &map);
+        status = kin_map_open(folder->ctx, folder->journal.path, false, &map);
         if (status == KITH_E_FORMAT) { /* whoever goes on is told; who begins anew removes it */
             kin_forgive(folder->ctx);
             status = KITH_OK;
@@ -94,8 +94,8 @@ static kith_status find_job(kin_shard_folder *folder)
     return status;
 }
 
-static kith_status open_folder(kith_ctx *ctx, const char *path, bool enters,
-                               kin_shard_folder *folder)
+kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, bool enters,
+                                  kin_shard_folder *folder)
 {
     memset(folder, 0, sizeof *folder);
     folder->ctx = ctx;
@@ -105,16 +105,6 @@ static kith_status open_folder(kith_ctx *ctx, const char *path, bool enters,
     folder->entered = enters;
     KIN_TRY(enters ? open_path(folder) : lock(folder));
     return find_job(folder);
-}
-
-kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_folder *folder)
-{
-    return open_folder(ctx, path, false, folder);
-}
-
-kith_status kin_shard_folder_enter(kith_ctx *ctx, const char *path, kin_shard_folder *folder)
-{
-    return open_folder(ctx, path, true, folder);
 }
 
 /* ---- What is there -------------------------------------------------------------------------- */
@@ -272,14 +262,13 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
     if (access(folder->journal.path, F_OK) != 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_map_open_own(folder->ctx, folder->journal.path, &map));
+    KIN_TRY(kin_map_open(folder->ctx, folder->journal.path, false, &map));
     const kin_journal_kind kind =
         kin_journal_judge(&folder->journal, (const char *)map.data, map.bytes, theirs, ours);
     kin_map_close(&map);
     *same = kind == KIN_JOURNAL_SAME;
-    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, folder->ctx, KITH_E_FORMAT,
-                kin_at_file(folder->journal.path), "is no journal of kith, or damaged (%s)",
-                remedy);
+    KIN_DAMAGED_IF(kind == KIN_JOURNAL_FOREIGN, folder->ctx, folder->journal.path,
+                   "is no journal of kith, or damaged (%s)", remedy);
     KIN_PASS_IF(*same, folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
                 "the folder is of another job, it says '%s', this one '%s' (%s)", theirs, ours,
                 remedy);
@@ -304,8 +293,8 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
     }
     if (folder->entered) {
         KIN_PASS_IF(same, folder->ctx, KITH_E_IO, kin_at_file(folder->path),
-                    "has no job, but worker 0 has begun one (give a folder on a file "
-                    "system that all machines share)");
+                    "has no job, but worker 0 has begun one (give a folder on a file system that "
+                    "all machines share)");
     }
     if (same) {
         return scan(folder);
@@ -396,8 +385,8 @@ kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *
     folder->losses[shard] += 1;
     KIN_PASS_IF(folder->losses[shard] < MOST_LOSSES, folder->ctx, KITH_E_IO,
                 kin_at_file_in(folder->path, text),
-                "was damaged again after it had been written anew (check the disk "
-                "and the memory of this machine, or give a folder on another disk)");
+                "was damaged again after it had been written anew (check the disk and the memory "
+                "of this machine, or give a folder on another disk)");
 }
 
 void kin_shard_settle(kin_shard_folder *folder, int32_t shard)

@@ -166,10 +166,11 @@ typedef struct kin_shard_folder {
     _Atomic uint64_t bytes_written; /* several files may be on their way */
 } kin_shard_folder;
 
-/* Makes the folder where there is none, and locks it. KITH_E_IO where another process has it. */
-kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, kin_shard_folder *folder);
-/* For the others of a team, after its first worker has begun: neither makes nor locks it. */
-kith_status kin_shard_folder_enter(kith_ctx *ctx, const char *path, kin_shard_folder *folder);
+/* Makes the folder where there is none, and locks it. KITH_E_IO where another process has it.
+ * enters: for the others of a team, after its first worker has begun: neither makes nor locks it.
+ */
+kith_status kin_shard_folder_open(kith_ctx *ctx, const char *path, bool enters,
+                                  kin_shard_folder *folder);
 /* Takes up the job that is there, or begins (an entered folder: its job must be this one, and who
  * has met whom is for others to tell). shape.job is needed for the call alone.
  * KITH_E_ARGUMENT where it is another job, KITH_E_FORMAT where the journal is none; restart: begins

@@ -205,16 +205,6 @@ static kith_status wait(const following *f, kin_beside *b, double *seconds)
     return status;
 }
 
-static kith_status wait_for_rows(following *f)
-{
-    return wait(f, &f->gathering, &f->run->seconds_rows);
-}
-
-static kith_status wait_for_lists(const following *f, place *p)
-{
-    return wait(f, &p->writing, &f->run->seconds_wait);
-}
-
 /* ---- Places --------------------------------------------------------------------------------- */
 
 /* One that is free, or else the one that was taken first, once it is on disk. What has gone wrong
@@ -226,11 +216,11 @@ static kith_status take_place(following *f, int32_t group, place **out)
     for (int32_t i = 0; i < f->place_count; i++) {
         place *p = &f->places[i];
         if (atomic_load(&p->writing.ended)) {
-            KIN_TRY(wait_for_lists(f, p));
+            KIN_TRY(wait(f, &p->writing, &f->run->seconds_wait));
         }
         chosen = p->turn < chosen->turn ? p : chosen;
     }
-    KIN_TRY(wait_for_lists(f, chosen));
+    KIN_TRY(wait(f, &chosen->writing, &f->run->seconds_wait));
     chosen->group = group;
     chosen->turn = ++f->turns;
     *out = chosen;
@@ -368,7 +358,7 @@ static kith_status solve_all(following *f)
         }
         kith_status status = take_place(f, group, &p);
         KIN_THEN(status, solve(f, &f->bags[f->at], p));
-        KIN_KEEP(status, wait_for_rows(f));
+        KIN_KEEP(status, wait(f, &f->gathering, &f->run->seconds_rows));
         KIN_TRY(status);
         kin_beside_start(&p->writing, p->ctx, write_lists, p);
         f->at = 1 - f->at;
@@ -397,9 +387,9 @@ kith_status kin_shard_follow_end(kin_shard_job *job)
     if (f == NULL) {
         return KITH_OK;
     }
-    KIN_KEEP(status, wait_for_rows(f));
+    KIN_KEEP(status, wait(f, &f->gathering, &f->run->seconds_rows));
     for (int32_t i = 0; i < f->place_count; i++) {
-        KIN_KEEP(status, wait_for_lists(f, &f->places[i]));
+        KIN_KEEP(status, wait(f, &f->places[i].writing, &f->run->seconds_wait));
     }
     (void)wait(f, &f->freeing, &f->run->seconds_wait);
     free_bags(f);

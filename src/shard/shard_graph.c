@@ -45,12 +45,6 @@ static void begin_progress(kin_shard_job *job)
     }
 }
 
-static void end_progress(const kin_shard_job *job)
-{
-    job->ctx->params.progress = job->progress;
-    job->ctx->params.progress_arg = job->progress_arg;
-}
-
 /* ---- Whether all of a team have the same job ------------------------------------------------- */
 
 /* An exact graph has the same bytes wherever its parts are computed. A descent's depend on how a
@@ -133,8 +127,7 @@ static kith_status open_folder(sharded *s, const char *path, int32_t shards)
 {
     kin_shard_job *job = &s->job;
     job->folder = &s->folder;
-    KIN_TRY(leads(s) ? kin_shard_folder_open(job->ctx, path, &s->folder)
-                     : kin_shard_folder_enter(job->ctx, path, &s->folder));
+    KIN_TRY(kin_shard_folder_open(job->ctx, path, !leads(s), &s->folder));
     return kin_shard_choose(job, leads(s) ? pairs_found(s) : shards);
 }
 
@@ -317,7 +310,8 @@ static kith_status graph_shards(sharded *s, const char *folder)
     begin_progress(&s->job);
     status = solve(s);
     (void)kin_progress_end(s->job.ctx, status);
-    end_progress(&s->job);
+    s->job.ctx->params.progress = s->job.progress;
+    s->job.ctx->params.progress_arg = s->job.progress_arg;
     if (status == KITH_OK && s->job.params.keep == 0 && leads(s)) {
         kin_shard_folder_empty(&s->folder);
     }
@@ -330,8 +324,8 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
     sharded s = {.result = {.path = path}, .folder = {.file = -1, .journal = {.file = -1}}};
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_shard_report"));
-    KIN_FAIL_IF(folder == NULL || path == NULL, ctx, KITH_E_ARGUMENT,
-                kin_at(folder == NULL ? "folder" : "path"), "is NULL (give a path)");
+    KIN_REFUSE_IF(folder == NULL || path == NULL, ctx, folder == NULL ? "folder" : "path",
+                  "is NULL (give a path)");
     kith_status status = kin_shard_check(ctx, points, params, &s.job);
     KIN_TRY(kin_shard_agree(ctx, s.job.params.team, status));
     status = graph_shards(&s, folder);

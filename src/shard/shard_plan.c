@@ -26,22 +26,19 @@ static const uint64_t RESERVE_BYTES = (uint64_t)32 << 20;
 static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
                                kith_shard_params *known)
 {
-    *known = kith_shard_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_shard_params, format), given, known));
-    KIN_FAIL_IF((known->exact == NULL) == (known->descent == NULL), ctx, KITH_E_ARGUMENT,
-                kin_at("params"), "has exact and descent both %s (set one of them)",
-                known->exact == NULL ? "NULL" : "set");
-    KIN_FAIL_IF(known->format == KITH_FORMAT_CSR, ctx, KITH_E_ARGUMENT, kin_at("format"),
-                "is csr, which is written at once, and this result comes in pieces "
-                "(take npz, kith, knn, ibin or ivecs)");
-    KIN_FAIL_IF(known->parts < KITH_PARTS_AUTO || known->parts > KITH_PARTS_MAX, ctx,
-                KITH_E_ARGUMENT, kin_at("parts"),
-                "is %" PRId32 ", must be 0 to %d, or KITH_PARTS_AUTO", known->parts,
-                KITH_PARTS_MAX);
-    KIN_FAIL_IF(known->parts != 0 && known->format != KITH_FORMAT_AUTO &&
-                    known->format != KITH_FORMAT_KITH,
-                ctx, KITH_E_ARGUMENT, kin_at("parts"),
-                "is set, and only .kith is written in parts (take that format)");
+    KIN_TRY(KIN_TAKE(ctx, kith_shard_params, format, given, known));
+    KIN_REFUSE_IF((known->exact == NULL) == (known->descent == NULL), ctx, "params",
+                  "has exact and descent both %s (set one of them)",
+                  known->exact == NULL ? "NULL" : "set");
+    KIN_REFUSE_IF(known->format == KITH_FORMAT_CSR, ctx, "format",
+                  "is csr, which is written at once, and this result comes in pieces (take npz, "
+                  "kith, knn, ibin or ivecs)");
+    KIN_REFUSE_IF(known->parts < KITH_PARTS_AUTO || known->parts > KITH_PARTS_MAX, ctx, "parts",
+                  "is %" PRId32 ", must be 0 to %d, or KITH_PARTS_AUTO", known->parts,
+                  KITH_PARTS_MAX);
+    KIN_REFUSE_IF(known->parts != 0 && known->format != KITH_FORMAT_AUTO &&
+                      known->format != KITH_FORMAT_KITH,
+                  ctx, "parts", "is set, and only .kith is written in parts (take that format)");
     return KITH_OK;
 }
 
@@ -54,9 +51,9 @@ static kith_status check_team(kith_ctx *ctx, kith_shard_params *known)
     if (team->struct_size < sizeof *team || team->combine == NULL || team->workers < 1 ||
         team->worker < 0 || team->worker >= team->workers) {
         known->team = NULL; /* there is nobody to be told */
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("team"),
-                           "has a wrong struct_size, combine, worker or workers (worker is "
-                           "0 to workers - 1)");
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("team"),
+            "has a wrong struct_size, combine, worker or workers (worker is 0 to workers - 1)");
     }
     return KITH_OK;
 }
@@ -81,7 +78,7 @@ static kith_status check_filter(kin_shard_job *job, const kith_filter *given)
 
 static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 {
-    kin_graph_job graph;
+    kin_knn_job graph;
     kith_search_params given = kith_search_params_default();
     KIN_TRY(
         kin_take_params(job->ctx, KIN_GROWS(kith_search_params, flags), job->params.exact, &given));
@@ -91,12 +88,12 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
     KIN_TRY(kin_refuse_period(job->ctx, job->exact.period, "graphs from shards have none"));
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = job->exact.k};
     KIN_TRY(kin_api_check_graph(job->ctx, points, &job->exact, &out, &graph));
-    KIN_FAIL_IF((job->exact.flags & KITH_WITHIN_RADIUS) != 0 || job->exact.exclude != NULL ||
-                    job->exact.pipeline != KITH_PIPELINE_FUSED || job->exact.tree_height != 0,
-                job->ctx, KITH_E_ARGUMENT, kin_at("exact"),
-                "has a radius, exclude, pipeline or tree_height, and graphs from shards "
-                "have none (leave it out)");
-    job->points = graph.points;
+    KIN_REFUSE_IF((job->exact.flags & KITH_WITHIN_RADIUS) != 0 || job->exact.exclude != NULL ||
+                      job->exact.pipeline != KITH_PIPELINE_FUSED || job->exact.tree_height != 0,
+                  job->ctx, "exact",
+                  "has a radius, exclude, pipeline or tree_height, and graphs from shards have "
+                  "none (leave it out)");
+    job->points = graph.corpus;
     job->metric = graph.request.distance.metric;
     job->self = (job->exact.flags & KITH_INCLUDE_SELF) != 0;
     job->k = job->exact.k;
@@ -108,18 +105,15 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
 {
     kin_descent_job graph;
-    job->descent = kith_descent_params_default();
-    KIN_TRY(kin_take_params(job->ctx, KIN_GROWS(kith_descent_params, flags), job->params.descent,
-                            &job->descent));
+    KIN_TRY(KIN_TAKE(job->ctx, kith_descent_params, flags, job->params.descent, &job->descent));
     const kith_search_params params = kin_shard_search_params(&job->descent, job->descent.k);
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = params.k};
     KIN_TRY(kin_descent_check(job->ctx, points, &params, 0, &out, &graph));
-    KIN_FAIL_IF(job->descent.init != NULL || job->descent.start == KITH_START_GRAPH, job->ctx,
-                KITH_E_ARGUMENT, kin_at("init"),
-                "is set, and shards begin without a graph (leave it out)");
-    KIN_FAIL_IF(job->descent.start == KITH_START_GGM, job->ctx, KITH_E_ARGUMENT, kin_at("start"),
-                "is ggm, which is for comparison, and shards are merged by the faster "
-                "way (leave it out)");
+    KIN_REFUSE_IF(job->descent.init != NULL || job->descent.start == KITH_START_GRAPH, job->ctx,
+                  "init", "is set, and shards begin without a graph (leave it out)");
+    KIN_REFUSE_IF(
+        job->descent.start == KITH_START_GGM, job->ctx, "start",
+        "is ggm, which is for comparison, and shards are merged by the faster way (leave it out)");
     job->descends = true;
     job->points = graph.points;
     job->metric = graph.request.distance.metric;
@@ -138,12 +132,11 @@ kith_status kin_shard_check(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(check_team(ctx, &job->params));
     KIN_TRY(job->params.descent == NULL ? check_exact(job, points) : check_descent(job, points));
     const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
-    KIN_FAIL_IF(job->params.shards < 0 || job->params.shards > most, ctx, KITH_E_ARGUMENT,
-                kin_at("shards"), "is %d, must be 1 to %" PRId64 " (or 0)", (int)job->params.shards,
-                most);
+    KIN_REFUSE_IF(job->params.shards < 0 || job->params.shards > most, ctx, "shards",
+                  "is %d, must be 1 to %" PRId64 " (or 0)", (int)job->params.shards, most);
     KIN_FAIL_IF(job->metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
-                "is the caller's own, and a folder cannot tell one from another "
-                "(use a metric that has a name)");
+                "is the caller's own, and a folder cannot tell one from another (use a metric that "
+                "has a name)");
     return KITH_OK;
 }
 
@@ -155,7 +148,7 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
 {
     kin_descent_job merge;
     kin_gpu *gpu = NULL;
-    KIN_TRY(kin_descent_check_shape(job->ctx, shape, params, &merge));
+    KIN_TRY(kin_descent_check(job->ctx, shape, params, KIN_API_SHAPE, NULL, &merge));
     merge.request.split = shape->rows / 2;
     KIN_TRY(kin_cost_finds_gpu(job->ctx, &merge, &gpu));
     if (gpu != NULL) {
@@ -187,7 +180,7 @@ static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merg
             kin_shard_search_params(&job->descent, kin_min_i64(job->k, most));
         params.recall_at = kin_min_i64(params.recall_at, params.k);
         params.metric = job->metric; /* needs what its keys need, and is checked by name */
-        KIN_TRY(kin_descent_check_shape(job->ctx, &shape, &params, &alone));
+        KIN_TRY(kin_descent_check(job->ctx, &shape, &params, KIN_API_SHAPE, NULL, &alone));
         KIN_TRY(kin_descent_plan(job->ctx, &alone, false, plan));
         return merges ? plan_merge(job, &shape, &params, plan) : KITH_OK;
     }

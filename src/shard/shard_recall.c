@@ -105,15 +105,13 @@ static kith_status solve_sample(kin_shard_job *job)
     kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
     const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at + 1);
-    const uint64_t row_bytes = (uint64_t)kin_shard_row_bytes(job);
     const char *what = "lists of the sample";
     kith_neighbors room = {.rows = s->count}; /* what they find in one shard */
-    unsigned char *copy = NULL;
+    kith_matrix queries;
     KIN_HOLD(hold, job->ctx);
-    KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)s->count, row_bytes, what));
+    KIN_TRY(kin_recall_copy(&hold, &job->points, s->rows, s->count, what, &queries));
     KIN_NEW(&hold, room.ids, entries, what);
     KIN_NEW(&hold, room.distances64, entries, what);
-    const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, copy);
     for (int64_t i = 0; i < s->count * s->at; i++) {
         s->truth[i] = INFINITY;
         s->truth_ids[i] = s->rows[i / s->at];

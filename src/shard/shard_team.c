@@ -22,8 +22,7 @@ static kith_status combine(kith_ctx *ctx, const kith_shard_team *team, void *dat
         if (team->combine(team->arg, (unsigned char *)data + done, piece) != 0) {
             return kin_fail(
                 ctx, KITH_E_IO,
-                "worker %d: the other workers cannot be reached (one has ended, see what "
-                "it says)",
+                "worker %d: the other workers cannot be reached (one has ended, see what it says)",
                 (int)team->worker);
         }
     }
@@ -157,8 +156,8 @@ static kith_status check_sign(const kin_shard_folder *folder, const uint64_t sai
         (void)close(file);
     }
     KIN_FAIL_IF(!got || sign != said[0], folder->ctx, KITH_E_IO, kin_at_file(folder->path),
-                "is another folder than that of worker 0 (give one on a file system "
-                "that all machines share)");
+                "is another folder than that of worker 0 (give one on a file system that all "
+                "machines share)");
     KIN_PASS_IF(said[1] == folder->job, folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
                 "worker 0 has other points or other parameters (give all workers the same)");
 }

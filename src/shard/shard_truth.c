@@ -49,13 +49,6 @@ static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, kin_hold
 /* ---- A part -----------------------------------------------------------------------------------
  */
 
-static void note_search(kin_truth *t, const kith_report *report)
-{
-    memcpy(t->report.backend, report->backend, sizeof t->report.backend);
-    memcpy(t->report.screen, report->screen, sizeof t->report.screen);
-    t->report.parts += 1;
-}
-
 static kith_status ask_nearest(const kin_truth *t, kin_truth_part *part, kith_report *report)
 {
     kith_search_params params = kith_search_params_default();
@@ -103,7 +96,9 @@ static kith_status search_part(kin_truth *t, kin_truth_part *part)
     ctx->coming.data = NULL;
     t->report.seconds_search += kin_clock_since(start);
     if (status == KITH_OK) {
-        note_search(t, &report);
+        memcpy(t->report.backend, report.backend, sizeof t->report.backend);
+        memcpy(t->report.screen, report.screen, sizeof t->report.screen);
+        t->report.parts += 1;
     }
     return status;
 }
@@ -390,17 +385,15 @@ static kith_status find(kin_truth *t)
 static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, kin_truth *t)
 {
     t->ctx = ctx;
-    t->params = kith_truth_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_truth_params, filter), given, &t->params));
+    KIN_TRY(KIN_TAKE(ctx, kith_truth_params, filter, given, &t->params));
     if (t->params.ranges != NULL) {
         *t->params.ranges = NULL;
     }
     KIN_TRY(kin_check_method(ctx, (int)t->params.method));
-    KIN_FAIL_IF(t->params.part_rows < 0, ctx, KITH_E_ARGUMENT, kin_at("part_rows"),
-                "is %lld, must be at least 0", (long long)t->params.part_rows);
-    KIN_PASS_IF(t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY, ctx,
-                KITH_E_ARGUMENT, kin_at("task"),
-                "is %d, which is none (use one of kith_truth_task)", (int)t->params.task);
+    KIN_REFUSE_IF(t->params.part_rows < 0, ctx, "part_rows", "is %lld, must be at least 0",
+                  (long long)t->params.part_rows);
+    KIN_ALLOW_IF(t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY, ctx,
+                 "task", "is %d, which is none (use one of kith_truth_task)", (int)t->params.task);
 }
 
 static kith_status run(kin_truth *t, const kith_matrix *corpus, int32_t count,

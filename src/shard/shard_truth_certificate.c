@@ -22,7 +22,7 @@ kith_status kin_certificate_path(kith_ctx *ctx, const char *target, char **path)
 kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file)
 {
     kin_map map = {0};
-    KIN_TRY(kin_map_open(ctx, file->name, &map));
+    KIN_TRY(kin_map_open(ctx, file->name, true, &map));
     file->bytes = map.bytes;
     file->checksum = kin_checksum_of(map.data, map.bytes);
     kin_map_close(&map);
@@ -204,7 +204,7 @@ static void whole_file(lines *l, const char *key, kin_certified_file *file)
 static void extent(lines *l, kin_certificate *c)
 {
     char text[KEY_BYTES];
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     c->ranged = l->writer != NULL ? c->ranged : l->right && comes(l, "  \"radius\": ");
     if (!c->ranged) {
         c->k = count(l, "  \"k\": ", c->k);
@@ -217,7 +217,6 @@ static void extent(lines *l, kin_certificate *c)
         l->right = end != NULL && kin_number_parse(l->at, end, &c->radius);
         l->at = l->right ? end : l->at;
     }
-    kin_number_leave(locale);
 }
 
 static void filter(lines *l, kin_certificate *c)
@@ -330,18 +329,17 @@ static kith_status parse(kith_ctx *ctx, const char *path, const kin_map *map, ki
         c->corpus = c->block;
         rest(&l, c);
     }
-    KIN_PASS_IF(l.right && l.at == l.end && c->output.name != NULL, ctx, KITH_E_FORMAT,
-                kin_at_file(path),
-                "is no certificate of kith truth, or was changed (byte %lld is "
-                "not as it is written; make the truth again)",
-                (long long)(l.at - (const char *)map->data));
+    KIN_SOUND_IF(l.right && l.at == l.end && c->output.name != NULL, ctx, path,
+                 "is no certificate of kith truth, or was changed (byte %lld is not as it is "
+                 "written; make the truth again)",
+                 (long long)(l.at - (const char *)map->data));
 }
 
 kith_status kin_certificate_open(kith_ctx *ctx, const char *path, kin_certificate *c)
 {
     kin_map map = {0};
     memset(c, 0, sizeof *c);
-    KIN_TRY(kin_map_open(ctx, path, &map));
+    KIN_TRY(kin_map_open(ctx, path, true, &map));
     const kith_status status = parse(ctx, path, &map, c);
     kin_map_close(&map);
     if (status != KITH_OK) {

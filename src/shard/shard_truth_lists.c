@@ -186,18 +186,6 @@ static kith_status compare(const kin_truth *t, const kith_matrix *rows, int64_t 
     return kin_parallel(t->ctx, "compare", queries->rows, compare_query, &c);
 }
 
-/* Some queries side by side, which are the hold's. */
-static kith_status gather(const kin_truth *t, const uint32_t *ids, int64_t count, const char *what,
-                          kin_hold *hold, kith_matrix *queries)
-{
-    const uint64_t row_bytes =
-        (uint64_t)t->queries.cols * (uint64_t)kith_dtype_bytes(t->queries.dtype);
-    void *copy = NULL;
-    KIN_TRY(kin_hold_alloc(hold, &copy, (uint64_t)count, row_bytes, what));
-    *queries = kin_recall_gather(&t->queries, ids, count, copy);
-    return KITH_OK;
-}
-
 /* ---- Ties beyond what was found -------------------------------------------------------------- */
 
 typedef struct counting {
@@ -224,7 +212,7 @@ static kith_status count_open(const taking *t, const uint32_t *open, int64_t cou
     counting c = {.taking = t, .queries = open};
     kith_matrix asked;
     KIN_HOLD(hold, truth->ctx);
-    KIN_TRY(gather(truth, open, count, "queries with ties", &hold, &asked));
+    KIN_TRY(kin_recall_copy(&hold, &truth->queries, open, count, "queries with ties", &asked));
     KIN_NEW_ZERO(&hold, c.counts, (uint64_t)count, "ties");
     KIN_TRY(compare(truth, &t->part->rows, t->part->first, &asked, count_keys, &c));
     for (int64_t i = 0; i < count; i++) {
@@ -288,7 +276,7 @@ kith_status kin_truth_compare_all(kin_truth *t, const uint32_t *queries, int64_t
     kith_matrix asked;
     int64_t base = 0;
     KIN_HOLD(hold, t->ctx);
-    KIN_TRY(gather(t, queries, count, "queries to compute anew", &hold, &asked));
+    KIN_TRY(kin_recall_copy(&hold, &t->queries, queries, count, "queries to compute anew", &asked));
     for (int32_t i = 0; i < t->count; i++) {
         const kith_matrix *matrix = &t->corpus[i];
         for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {

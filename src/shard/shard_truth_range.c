@@ -69,22 +69,20 @@ kith_status kin_truth_check_radius(kin_truth *t)
     KIN_TRY(kin_check_flags(ctx, p->flags, KITH_WITHIN_RADIUS, "a truth"));
     t->ranged = (p->flags & KITH_WITHIN_RADIUS) != 0;
     if (!t->ranged) {
-        KIN_FAIL_IF(p->radius != 0.0, ctx, KITH_E_ARGUMENT, kin_at("radius"),
-                    "is %g without KITH_WITHIN_RADIUS in flags (set both or none)", p->radius);
-        return p->ranges == NULL ? KITH_OK
-                                 : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("ranges"),
-                                               "is set without KITH_WITHIN_RADIUS in flags (take "
-                                               "ids and distances)");
+        KIN_REFUSE_IF(p->radius != 0.0, ctx, "radius",
+                      "is %g without KITH_WITHIN_RADIUS in flags (set both or none)", p->radius);
+        KIN_ALLOW_IF(p->ranges == NULL, ctx, "ranges",
+                     "is set without KITH_WITHIN_RADIUS in flags (take ids and distances)");
     }
     KIN_TRY(kin_check_radius(ctx, t->metric, p->radius));
-    KIN_FAIL_IF(isinf(p->radius), ctx, KITH_E_ARGUMENT, kin_at("radius"),
-                "is %g, must be finite (all rows are no truth)", p->radius);
-    KIN_FAIL_IF(p->k != 0, ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %" PRId64 ", with KITH_WITHIN_RADIUS it must be 0 (give one of both)", p->k);
-    KIN_FAIL_IF(p->ids != NULL || p->distances != NULL || p->ties != NULL || p->ties_path != NULL,
-                ctx, KITH_E_ARGUMENT, kin_at("flags"),
-                "have KITH_WITHIN_RADIUS, whose lists are of different lengths and have no ties "
-                "(take ranges, leave ids, distances, ties and ties_path NULL)");
+    KIN_REFUSE_IF(isinf(p->radius), ctx, "radius", "is %g, must be finite (all rows are no truth)",
+                  p->radius);
+    KIN_REFUSE_IF(p->k != 0, ctx, "k",
+                  "is %" PRId64 ", with KITH_WITHIN_RADIUS it must be 0 (give one of both)", p->k);
+    KIN_REFUSE_IF(p->ids != NULL || p->distances != NULL || p->ties != NULL || p->ties_path != NULL,
+                  ctx, "flags",
+                  "have KITH_WITHIN_RADIUS, whose lists are of different lengths and have no ties "
+                  "(take ranges, leave ids, distances, ties and ties_path NULL)");
     t->reach = reach_of(t->metric, p->radius);
     return KITH_OK;
 }
@@ -145,12 +143,12 @@ static kith_status merge(void *arg, int64_t query, int32_t thread)
 
 static kith_status check_entries(const kin_truth *t, int64_t entries)
 {
-    return t->params.path == NULL || !kin_truth_is_range(t->params.path) || entries <= INT32_MAX
-               ? KITH_OK
-               : kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file(t->params.path),
-                             "%" PRId64 " rows are within the radius so far, the format has room "
-                             "for %d (write .kith, or give a smaller radius)",
-                             entries, INT32_MAX);
+    KIN_PASS_IF(t->params.path == NULL || !kin_truth_is_range(t->params.path) ||
+                    entries <= INT32_MAX,
+                t->ctx, KITH_E_DATA, kin_at_file(t->params.path),
+                "%" PRId64 " rows are within the radius so far, the format has room for %d (write "
+                ".kith, or give a smaller radius)",
+                entries, INT32_MAX);
 }
 
 kith_status kin_truth_take_ranges(kin_truth *t, const kin_truth_part *part)
@@ -191,10 +189,8 @@ kith_status kin_truth_check_offsets(const kin_truth *t, const char *path)
         rise = rise && t->offsets[i + 1] >= t->offsets[i] &&
                t->offsets[i + 1] - t->offsets[i] <= t->rows;
     }
-    return rise ? KITH_OK
-                : kin_fail_at(t->ctx, KITH_E_FORMAT, kin_at_file(path),
-                              "has lists that are none (to begin anew add --restart, or remove "
-                              "it)");
+    KIN_SOUND_IF(rise, t->ctx, path,
+                 "has lists that are none (to begin anew add --restart, or remove it)");
 }
 
 /* ---- What the caller gets -------------------------------------------------------------------- */
@@ -290,7 +286,7 @@ static kith_status open_kith(const kin_truth *t, stored *file)
 {
     const void *data = NULL;
     KIN_TRY(kin_container_open(t->ctx, t->params.path, false, &file->container));
-    file->rows = kin_container_get_header(file->container)->rows;
+    file->rows = file->container->header.rows;
     KIN_TRY(kin_container_table(t->ctx, file->container, KIN_TAG_OFFSETS,
                                 (uint64_t)kin_max_i64(file->rows, 0) + 1, sizeof(int64_t), &data));
     file->offsets = data;
@@ -305,12 +301,9 @@ static kith_status open_kith(const kin_truth *t, stored *file)
 static kith_status open_stored(const kin_truth *t, stored *file)
 {
     KIN_TRY(kin_truth_is_range(t->params.path) ? open_range(t, file) : open_kith(t, file));
-    return file->rows == t->queries.rows
-               ? KITH_OK
-               : kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file(t->params.path),
-                             "has %" PRId64 " lists, not %" PRId64
-                             " (it is no truth of these queries)",
-                             file->rows, t->queries.rows);
+    KIN_PASS_IF(file->rows == t->queries.rows, t->ctx, KITH_E_DATA, kin_at_file(t->params.path),
+                "has %" PRId64 " lists, not %" PRId64 " (it is no truth of these queries)",
+                file->rows, t->queries.rows);
 }
 
 static void close_stored(void *ctx, void *of)
@@ -389,12 +382,11 @@ static kith_status check_query(const held *h, int64_t query)
             wrong = ids[i];
         }
     }
-    return wrong < 0 ? KITH_OK
-                     : kin_fail_at(t->ctx, KITH_E_DATA,
-                                   kin_at_file_cell(t->params.path, h->queries[query], 0),
-                                   "the list of query %" PRIu32 " is another one, computed anew: "
-                                   "it differs at row %" PRId64 " (make the truth again)",
-                                   h->queries[query], wrong);
+    KIN_PASS_IF(
+        wrong < 0, t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, h->queries[query], 0),
+        "the list of query %" PRIu32 " is another one, computed anew: it differs at row %" PRId64
+        " (make the truth again)",
+        h->queries[query], wrong);
 }
 
 static kith_status compare_lists(held *h)
@@ -417,12 +409,9 @@ static kith_status compare_lists(held *h)
 
 static kith_status check_found(const kin_truth *t, int64_t entries)
 {
-    return entries == t->report.found
-               ? KITH_OK
-               : kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file(t->params.path),
-                             "has %" PRId64 " entries, its certificate says %" PRId64
-                             " (make the truth again)",
-                             entries, t->report.found);
+    KIN_PASS_IF(entries == t->report.found, t->ctx, KITH_E_DATA, kin_at_file(t->params.path),
+                "has %" PRId64 " entries, its certificate says %" PRId64 " (make the truth again)",
+                entries, t->report.found);
 }
 
 kith_status kin_truth_hold_ranges(kin_truth *t, int64_t sample)

@@ -54,9 +54,8 @@ static void print_extent(const kin_truth *t, char text[NUMBER_BYTES])
         (void)snprintf(text, NUMBER_BYTES, "k %" PRId64, t->k);
         return;
     }
-    const kin_number_locale locale = kin_number_enter();
+    KIN_C_NUMBERS();
     (void)kin_number_print(number, sizeof number, t->params.radius, false);
-    kin_number_leave(locale);
     (void)snprintf(text, NUMBER_BYTES, "radius %s", number);
 }
 
@@ -131,7 +130,7 @@ kith_status kin_truth_store(const kin_truth *t, const char *text)
 
 static kith_status check_job(const kin_truth *t, const kin_container *c, const kin_journal *job)
 {
-    const char *path = kin_container_path(c);
+    const char *path = c->path;
     char theirs[KIN_JOURNAL_EXCERPT];
     char ours[KIN_JOURNAL_EXCERPT];
     const void *text = NULL;
@@ -146,9 +145,9 @@ static kith_status check_job(const kin_truth *t, const kin_container *c, const k
                            "--restart, or remove it)",
                            theirs, ours);
     default:
-        return kin_fail_at(t->ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "is no unfinished truth, or damaged (to begin anew add --restart, or "
-                           "remove it)");
+        return kin_fail_at(
+            t->ctx, KITH_E_FORMAT, kin_at_file(path),
+            "is no unfinished truth, or damaged (to begin anew add --restart, or remove it)");
     }
 }
 
@@ -165,7 +164,7 @@ static kith_status read_offsets(kin_truth *t, const kin_container *c)
     const uint64_t count = (uint64_t)t->queries.rows + 1;
     KIN_TRY(kin_container_table(t->ctx, c, KIN_TAG_OFFSETS, count, sizeof *t->offsets, &data));
     memcpy(t->offsets, data, (size_t)count * sizeof *t->offsets);
-    KIN_TRY(kin_truth_check_offsets(t, kin_container_path(c)));
+    KIN_TRY(kin_truth_check_offsets(t, c->path));
     return kin_truth_reserve(t);
 }
 
@@ -189,9 +188,8 @@ static kith_status read_state(kin_truth *t, const kin_container *c, const kin_jo
                         p->first <= t->rows &&
                         (p->matrix == t->count ? p->row == 0 : p->row < t->corpus[p->matrix].rows);
     t->report.resumed = p->first;
-    KIN_PASS_IF(within, t->ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(c)),
-                "says more rows than there are (to begin anew add --restart, or "
-                "remove it)");
+    KIN_SOUND_IF(within, t->ctx, c->path,
+                 "says more rows than there are (to begin anew add --restart, or remove it)");
 }
 
 kith_status kin_truth_resume(kin_truth *t, const char *text)
@@ -209,8 +207,7 @@ kith_status kin_truth_resume(kin_truth *t, const char *text)
     }
     kin_journal_hold(&hold, &job);
     KIN_TRY(kin_journal_init(t->ctx, t->params.path, text, &job));
-    KIN_TRY(kin_container_open(t->ctx, path, false, &container));
-    kin_container_hold(&hold, container);
+    KIN_TRY(kin_container_hold(&hold, path, false, &container));
     return read_state(t, container, &job);
 }
 
@@ -232,16 +229,15 @@ static kith_status check_range_path(const kin_truth *t)
                     kin_format_of(path, KITH_FILE_RANGES_OUT) != KIN_FORMAT_KITH,
                 t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
                 "is no file of a truth within a radius (give .range or .kith)");
-    KIN_FAIL_IF(t->params.format != KITH_FORMAT_AUTO && t->params.format != KITH_FORMAT_KITH,
-                t->ctx, KITH_E_ARGUMENT, kin_at("format"),
-                "is %d, and lists within a radius are .range or .kith, by their name (leave it 0)",
-                (int)t->params.format);
-    return end <= most ? KITH_OK
-                       : kin_fail_at(t->ctx, KITH_E_ARGUMENT,
-                                     path != NULL ? kin_at_file(path) : kin_at("ranges"),
-                                     "has ids below %" PRIu64 ", the corpus' ids end at %" PRIu64
-                                     " (give fewer rows)",
-                                     most, end);
+    KIN_REFUSE_IF(
+        t->params.format != KITH_FORMAT_AUTO && t->params.format != KITH_FORMAT_KITH, t->ctx,
+        "format",
+        "is %d, and lists within a radius are .range or .kith, by their name (leave it 0)",
+        (int)t->params.format);
+    KIN_PASS_IF(end <= most, t->ctx, KITH_E_ARGUMENT,
+                path != NULL ? kin_at_file(path) : kin_at("ranges"),
+                "has ids below %" PRIu64 ", the corpus' ids end at %" PRIu64 " (give fewer rows)",
+                most, end);
 }
 
 /* ann-benchmarks' file. */
@@ -263,9 +259,8 @@ kith_status kin_truth_check_path(const kin_truth *t)
     const char *path = t->params.path;
     kith_format format = t->params.format;
     const uint64_t end = t->params.first_id + (uint64_t)t->rows;
-    KIN_FAIL_IF(path == NULL && t->params.ties_path != NULL, t->ctx, KITH_E_ARGUMENT,
-                kin_at("ties_path"),
-                "is set, and path is NULL (give both, or take the ties as an array)");
+    KIN_REFUSE_IF(path == NULL && t->params.ties_path != NULL, t->ctx, "ties_path",
+                  "is set, and path is NULL (give both, or take the ties as an array)");
     if (t->ranged) {
         return check_range_path(t);
     }

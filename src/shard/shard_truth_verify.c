@@ -19,14 +19,6 @@ enum { USUAL_SAMPLE = 10 };
 /* ---- What it is asked for, checked once -------------------------------------------------------
  */
 
-static kith_status fail_matrix(kith_ctx *ctx, int32_t matrix, const char *what, int64_t has,
-                               int64_t wanted)
-{
-    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"),
-                       "has %lld %s in matrix %d, %lld before (give points of one dimension)",
-                       (long long)has, what, (int)matrix, (long long)wanted);
-}
-
 static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
 {
     t->alike = true;
@@ -34,9 +26,9 @@ static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
         kith_matrix *own = &t->corpus[i];
         t->report.matrix = i;
         KIN_TRY(kin_check_matrix(t->ctx, &corpus[i], "corpus", own));
-        if (own->cols != t->corpus[0].cols) {
-            return fail_matrix(t->ctx, i, "columns", own->cols, t->corpus[0].cols);
-        }
+        KIN_REFUSE_IF(own->cols != t->corpus[0].cols, t->ctx, "corpus",
+                      "has %lld columns in matrix %d, %lld before (give points of one dimension)",
+                      (long long)own->cols, (int)i, (long long)t->corpus[0].cols);
         t->alike &= own->dtype == t->corpus[0].dtype;
         t->rows += own->rows;
     }
@@ -48,8 +40,8 @@ static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
 static kith_status check_k(const kin_truth *t)
 {
     const long long most = (long long)kin_min_i64(t->rows, INT32_MAX);
-    KIN_PASS_IF(t->ranged || (t->k >= 1 && t->k <= most), t->ctx, KITH_E_ARGUMENT, kin_at("k"),
-                "is %lld, must be 1 to %lld (the corpus has no more rows)", (long long)t->k, most);
+    KIN_ALLOW_IF(t->ranged || (t->k >= 1 && t->k <= most), t->ctx, "k",
+                 "is %lld, must be 1 to %lld (the corpus has no more rows)", (long long)t->k, most);
 }
 
 static kith_status check_filter(kin_truth *t)
@@ -60,8 +52,8 @@ static kith_status check_filter(kin_truth *t)
         return KITH_OK;
     }
     KIN_TRY(kin_api_take_filter(t->ctx, t->params.filter, false, &like));
-    KIN_FAIL_IF(like.filter.rule == KITH_RULE_EACH, t->ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                "is each, and a truth has one list a query (use same or other)");
+    KIN_REFUSE_IF(like.filter.rule == KITH_RULE_EACH, t->ctx, "rule",
+                  "is each, and a truth has one list a query (use same or other)");
     t->filters = true;
     t->filter = like.filter;
     t->filter_sum = kin_filter_sum(&t->filter, t->rows, t->queries.rows);
@@ -74,8 +66,8 @@ kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t cou
     kith_ctx *ctx = t->ctx;
     t->count = count;
     t->k = t->params.k;
-    KIN_FAIL_IF(corpus == NULL || count < 1, ctx, KITH_E_ARGUMENT, kin_at("corpus"),
-                "has %d matrices (give at least one)", (int)count);
+    KIN_REFUSE_IF(corpus == NULL || count < 1, ctx, "corpus", "has %d matrices (give at least one)",
+                  (int)count);
     KIN_TRY(kin_alloc(ctx, &t->corpus, (uint64_t)count, sizeof *t->corpus, "the corpus' files"));
     KIN_TRY(check_corpus(t, corpus));
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &t->queries));
@@ -110,8 +102,8 @@ typedef struct opened {
 static kith_status open_points(opened *o, const kin_certified_points *of, const char *what,
                                int32_t at)
 {
-    KIN_FAIL_IF(of->name == NULL, o->ctx, KITH_E_ARGUMENT, kin_at(what),
-                "is of no file, says the certificate (give the points again)");
+    KIN_REFUSE_IF(of->name == NULL, o->ctx, what,
+                  "is of no file, says the certificate (give the points again)");
     const kith_points_params params = kith_points_params_default();
     KIN_TRY(kin_points_open(o->ctx, of->name, &params, &o->points[at]));
     o->matrices[at] = o->points[at]->matrix;
@@ -137,7 +129,7 @@ static void close_all(void *owner, void *files)
     (void)owner;
     opened *o = files;
     for (int32_t i = 0; o->points != NULL && i <= o->count; i++) {
-        kin_points_close(o->points[i]);
+        kith_points_free(o->points[i]);
     }
     kin_free(o->ctx, o->points);
     kin_free(o->ctx, o->matrices);
@@ -166,8 +158,7 @@ static kith_status check_points(kin_truth *t, const kith_matrix *points, const c
     KIN_TRY(kin_fingerprint_make(t->ctx, points, &now));
     KIN_PASS_IF(kin_fingerprint_equal(&now, &said->points), t->ctx, KITH_E_DATA,
                 said->name != NULL ? kin_at_file(said->name) : kin_at(what),
-                "is %s, the certificate says %s (give the points that the truth is "
-                "of)",
+                "is %s, the certificate says %s (give the points that the truth is of)",
                 kin_fingerprint_print(&now, texts[0]),
                 kin_fingerprint_print(&said->points, texts[1]));
 }
@@ -177,18 +168,17 @@ static kith_status check_all(kin_truth *t, const kin_certificate *c)
     KIN_TRY(check_file(t->ctx, t->params.path, &c->output));
     KIN_TRY(c->ties.name != NULL ? check_file(t->ctx, c->ties.name, &c->ties) : KITH_OK);
     KIN_FAIL_IF(t->count != c->count, t->ctx, KITH_E_DATA, kin_at("corpus"),
-                "has %d files, the certificate says %d (give those that the truth is "
-                "of)",
+                "has %d files, the certificate says %d (give those that the truth is of)",
                 (int)t->count, (int)c->count);
     KIN_TRY(check_points(t, &t->queries, "queries", &c->queries));
     for (int32_t i = 0; i < t->count; i++) {
         KIN_TRY(check_points(t, &t->corpus[i], "corpus", &c->corpus[i]));
     }
-    KIN_PASS_IF(c->filters == t->filters && c->filter == t->filter_sum && c->rule == t->filter.rule,
-                t->ctx, KITH_E_DATA, kin_at("filter"),
-                "is not the one of the certificate (give the filter that the truth "
-                "was made under%s)",
-                c->filters ? "" : ", none");
+    KIN_PASS_IF(
+        c->filters == t->filters && c->filter == t->filter_sum && c->rule == t->filter.rule, t->ctx,
+        KITH_E_DATA, kin_at("filter"),
+        "is not the one of the certificate (give the filter that the truth was made under%s)",
+        c->filters ? "" : ", none");
 }
 
 /* ---- Some queries anew ------------------------------------------------------------------------
@@ -270,7 +260,7 @@ static kith_status open_npy(const kin_truth *t, told *f)
 {
     const char *path = t->params.path;
     kin_npy npy;
-    KIN_TRY(kin_map_open(t->ctx, path, &f->map));
+    KIN_TRY(kin_map_open(t->ctx, path, true, &f->map));
     KIN_TRY(kin_npy_parse(t->ctx, path, f->map.data, f->map.bytes, &npy));
     f->ids64 = npy.data;
     return npy.kind == 'i' && npy.item_bytes == sizeof(int64_t) && !npy.big_endian &&
@@ -285,7 +275,7 @@ static kith_status open_knn(const kin_truth *t, told *f)
 {
     const uint64_t entries = (uint64_t)t->queries.rows * (uint64_t)t->k;
     uint32_t header[2] = {0};
-    KIN_TRY(kin_map_open(t->ctx, t->params.path, &f->map));
+    KIN_TRY(kin_map_open(t->ctx, t->params.path, true, &f->map));
     if (f->map.bytes != sizeof header + entries * 8) {
         return fail_shape(t, t->params.path);
     }
@@ -325,12 +315,6 @@ static kith_status open_set(const kin_truth *t, const char *name, kith_points **
                : fail_shape(t, path);
 }
 
-static kith_status open_hdf5(const kin_truth *t, told *f)
-{
-    KIN_TRY(open_set(t, "neighbors", &f->sets[0], &f->wide));
-    return open_set(t, "distances", &f->sets[1], &f->wide_distances);
-}
-
 static kith_status open_ties(const kin_truth *t, const char *path, told *f)
 {
     kith_points_params params = kith_points_params_default();
@@ -343,10 +327,10 @@ static kith_status open_ties(const kin_truth *t, const char *path, told *f)
 
 static void close_told(told *f)
 {
-    kin_points_close(f->ties);
-    kin_points_close(f->sets[0]);
-    kin_points_close(f->sets[1]);
-    kin_result_close(f->result);
+    kith_points_free(f->ties);
+    kith_points_free(f->sets[0]);
+    kith_points_free(f->sets[1]);
+    kith_result_free(f->result);
     kin_map_close(&f->map);
 }
 
@@ -412,9 +396,10 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
     told f = {0};
     const bool is_knn = c->format == KITH_FORMAT_KNN && !c->ids64 && !c->hdf5;
     kith_status status = c->ids64  ? open_npy(t, &f)
-                         : c->hdf5 ? open_hdf5(t, &f)
+                         : c->hdf5 ? open_set(t, "neighbors", &f.sets[0], &f.wide)
                          : is_knn  ? open_knn(t, &f)
                                    : open_lists(t, &f);
+    KIN_THEN(status, c->hdf5 ? open_set(t, "distances", &f.sets[1], &f.wide_distances) : KITH_OK);
     KIN_THEN(status, t->params.ties_path != NULL ? open_ties(t, t->params.ties_path, &f) : KITH_OK);
     for (int64_t i = 0; i < s->count && status == KITH_OK; i++) {
         status = hold_query(s, &f, i);
@@ -440,9 +425,8 @@ static kith_status hold_counts(const sampled *s, const kin_certificate *c)
                     now->most_ties == c->counts.most_ties &&
                     now->tied_beyond == c->counts.tied_beyond,
                 all.ctx, KITH_E_DATA, kin_at_file(all.params.path),
-                "has %" PRId64 " queries with ties beyond the list, its certificate "
-                "says %" PRId64 ", or another number there is wrong (make the truth "
-                "again)",
+                "has %" PRId64 " queries with ties beyond the list, its certificate says %" PRId64
+                ", or another number there is wrong (make the truth again)",
                 now->tied, c->counts.tied);
 }
 
@@ -512,8 +496,8 @@ kith_status kin_truth_verify(kin_truth *t, const kith_matrix *corpus, int32_t co
     KIN_HOLD(hold, t->ctx);
     kin_hold_take(&hold, give_certificate, t->ctx, &c);
     kin_hold_take(&hold, close_all, NULL, &files);
-    KIN_FAIL_IF(t->params.path == NULL, t->ctx, KITH_E_ARGUMENT, kin_at("path"),
-                "is NULL (say which truth is to be verified)");
+    KIN_REFUSE_IF(t->params.path == NULL, t->ctx, "path",
+                  "is NULL (say which truth is to be verified)");
     KIN_TRY(kin_certificate_path(t->ctx, t->params.path, &path));
     kin_hold_block(&hold, path);
     KIN_FAIL_IF(access(path, F_OK) != 0, t->ctx, KITH_E_IO, kin_at_file(t->params.path),

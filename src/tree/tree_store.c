@@ -207,8 +207,7 @@ kith_status kin_tree_store_view(kith_ctx *ctx, const kin_container *container,
                        .floor = kin_tree_floor(facts.scale),
                        .wraps = prepared->distance.period != NULL,
                        .places = kin_place_has(metric)};
-    KIN_TRY(kin_metric_check(ctx, points, metric, kin_container_path(container)));
-    KIN_TRY(kin_metric_check_box(ctx, points, &prepared->distance, kin_container_path(container)));
+    KIN_TRY(kin_metric_check_box(ctx, points, &prepared->distance, container->path));
     KIN_TRY(kin_store_view_groups(&v, facts.equal != 0, &prepared->groups));
     KIN_TRY(view_arrays(&v, tree));
     if (!kin_tree_take_period(tree, prepared->distance.period, true)) {

@@ -224,7 +224,7 @@ static kith_status hybrid_graph(kith_ctx *ctx, const test_job *job, const double
 {
     kith_search_params params = kith_search_params_default();
     kin_gpu *gpu = NULL;
-    kin_graph_job own;
+    kin_knn_job own;
     kin_call call;
     params.metric = job->metric;
     params.k = job->k;
@@ -238,7 +238,7 @@ static kith_status hybrid_graph(kith_ctx *ctx, const test_job *job, const double
     if (status == KITH_OK) {
         own.request.share = share;
         const kin_fused_query query = {.name = "points", .request = &own.request, .out = out};
-        status = kin_fused_search(ctx, gpu, &own.points, &query);
+        status = kin_fused_search(ctx, gpu, &own.corpus, &query);
         kin_device_leave(ctx, gpu);
     }
     return kin_call_end(&call, status);

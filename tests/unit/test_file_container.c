@@ -51,7 +51,7 @@ static void sections_come_back(void **state)
     print_message("sections come back at multiples of 64 bytes, a strided matrix contiguous:\n");
     const char *path = write_sample(folder, sections, data);
     assert_int_equal(kin_container_open(folder->ctx, path, true, &c), KITH_OK);
-    assert_memory_equal(kin_container_get_header(c), &header, sizeof header);
+    assert_memory_equal(&c->header, &header, sizeof header);
     assert_int_equal(kin_container_section(folder->ctx, c, KIN_TAG_POINTS, &bytes, &count),
                      KITH_OK);
     assert_int_equal(count, 60);

@@ -287,8 +287,7 @@ static const char *forge(test_folder *folder, kith_ctx *ctx, const char *path, c
     }
     assert_non_null(copy);
     const char *forged = test_path(folder, "forged.kith");
-    assert_int_equal(kin_container_write(ctx, forged, kin_container_get_header(p.container),
-                                         p.sections, p.count),
+    assert_int_equal(kin_container_write(ctx, forged, &p.container->header, p.sections, p.count),
                      KITH_OK);
     free(copy);
     kin_container_close(p.container);

@@ -123,7 +123,7 @@ static kith_status run_job(test_folder *folder, int32_t shards, const char *job,
     f->ctx = folder->ctx;
     assert_int_equal(kith_ctx_create(NULL, &disk), KITH_OK);
     kith_status status = kin_ctx_begin(folder->ctx);
-    KIN_KEEP(status, kin_shard_folder_open(folder->ctx, test_path(folder, "work"), &work));
+    KIN_KEEP(status, kin_shard_folder_open(folder->ctx, test_path(folder, "work"), false, &work));
     if (status == KITH_OK) {
         status = kin_shard_folder_begin(&work, &shape, restart);
     }
@@ -426,7 +426,7 @@ static void two_processes(void **state)
     kin_shard_folder first;
     fake f;
     print_message("a folder that somebody is at work in is refused, and left alone\n");
-    assert_int_equal(kin_shard_folder_open(folder->ctx, test_path(folder, "work"), &first),
+    assert_int_equal(kin_shard_folder_open(folder->ctx, test_path(folder, "work"), false, &first),
                      KITH_OK);
     memset(&f, 0, sizeof f);
     test_failed(folder, run_job(folder, 2, "a job\n", true, &f), KITH_E_IO,

@@ -47,7 +47,8 @@ static void begin(test_folder *folder, const int64_t *sizes, kin_shard_folder *w
 {
     const kin_shard_shape shape = {"a job\n", KITH_EUCLIDEAN, 1, ROWS, sizes, K, false};
     assert_int_equal(kin_ctx_begin(folder->ctx), KITH_OK);
-    assert_int_equal(kin_shard_folder_open(folder->ctx, test_path(folder, "work"), work), KITH_OK);
+    assert_int_equal(kin_shard_folder_open(folder->ctx, test_path(folder, "work"), false, work),
+                     KITH_OK);
     assert_int_equal(kin_shard_folder_begin(work, &shape, true), KITH_OK);
 }
 
