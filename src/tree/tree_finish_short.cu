@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. A *team* of lanes finishes a place, a lane a candidate, or two: so a row of the output is
- * written as one piece, and what a warp waits for are the rows of one or a few places. The canonical
- * key is the eight sums of metric_canonical.h, one after the other. Walks leave short lists sorted
- * by value, so (key, id) nearly always stand in order already; where they do not, every candidate
- * counts those before it.
+ * written as one piece, and what a warp waits for are the rows of one or a few places. The
+ * canonical key is the eight sums of metric_canonical.h, one after the other. Walks leave short
+ * lists sorted by value, so (key, id) nearly always stand in order already; where they do not,
+ * every candidate counts those before it.
  *
  *   query   [column][place]     doubles in shared memory; of a sphere's place latitude, longitude
  *                               and the cosine
@@ -54,6 +54,55 @@ static __device__ __forceinline__ void load_lanes(kith_dtype given, const char *
     }
 }
 
+/* Candidates of one row of few floats: where rows stand in the order of the tree, those of a packet
+ * are near each other, and one load has all of a row and its id. */
+template <kith_metric STEP, kith_dtype DTYPE>
+static __host__ __device__ __forceinline__ bool reads_near(const kin_tree_gpu_finish &job)
+{
+    return STEP != KITH_HAVERSINE && DTYPE == KITH_F32 && job.near != NULL &&
+           job.corpus.cols < KIN_TREE_GPU_WIDE;
+}
+
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    bring_near_kernel(const kin_tree_gpu_finish job)
+{
+    const int64_t position = kin_tree_gpu_my_thread();
+    if (position >= job.tree.blocks * KIN_TREE_LANES) {
+        return;
+    }
+    const uint32_t id = job.tree.ids[position];
+    uint32_t words[KIN_TREE_GPU_WIDE] = {0, 0, 0, id};
+#pragma unroll
+    for (int c = 0; c < KIN_TREE_GPU_WIDE - 1; c++) {
+        if (id != KITH_ID_NONE && c < job.corpus.cols) {
+            words[c] = __ldg((const uint32_t *)finish_row(job, id) + c);
+        }
+    }
+    ((uint4 *)job.near)[position] = make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+/* query: its place's column. at: a position, which becomes the id. */
+template <kith_metric STEP, bool WRAPS>
+static __device__ __forceinline__ double near_key(const kin_tree_gpu_finish &job,
+                                                  const double *query, uint32_t *at)
+{
+    const int32_t cols = job.corpus.cols;
+    const uint4 four = __ldg((const uint4 *)job.near + *at);
+    const uint32_t words[KIN_TREE_GPU_WIDE] = {four.x, four.y, four.z, four.w};
+    double sums[LANES] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll
+    for (int c = 0; c < KIN_TREE_GPU_WIDE - 1; c++) {
+        if (c < cols) {
+            sums[c] = kin_pair_step_in<STEP, WRAPS>(
+                sums[c], query[c * KIN_TREE_GPU_PACKET], (double)__uint_as_float(words[c]),
+                kin_pair_period<WRAPS>(job.corpus.period, c, cols));
+        }
+    }
+    *at = four.w;
+    const double sum = STEP == KITH_CHEBYSHEV ? kin_lanes_max(sums) : kin_lanes_sum(sums);
+    return kin_pair_key<STEP>(job.corpus.metric, sum, cols);
+}
+
 /* query: its place's column. */
 template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __device__ __forceinline__ double key_of(const kin_fused_rows &corpus, const char *row,
@@ -98,9 +147,9 @@ static __device__ __forceinline__ void load_query(const kin_tree_gpu_finish &job
     }
 }
 
-/* And the ids of its `count` candidates, at least one. */
+/* And the ids of its `count` candidates, at least one; near: their positions. */
 static __device__ __forceinline__ void load_ids(const kin_tree_gpu_finish &job, int64_t place,
-                                                int32_t count, uint32_t *ids)
+                                                int32_t count, bool near, uint32_t *ids)
 {
     const uint64_t *words = finish_words(job, place);
     for (int32_t first = 0; first < count; first += AT_ONCE) {
@@ -112,7 +161,7 @@ static __device__ __forceinline__ void load_ids(const kin_tree_gpu_finish &job, 
         }
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
-            some[s] = __ldg(job.tree.ids + some[s]);
+            some[s] = near ? some[s] : __ldg(job.tree.ids + some[s]);
         }
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
@@ -141,16 +190,19 @@ static __host__ __device__ __forceinline__ int32_t team_lanes(const kin_tree_gpu
     return lanes < KIN_TREE_GPU_PACKET ? lanes : (int32_t)KIN_TREE_GPU_PACKET;
 }
 
+/* id: a position where rows are read near. */
 template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
-static __device__ __forceinline__ double candidate_key(const kin_tree_gpu_finish &job, uint32_t id,
+static __device__ __forceinline__ double candidate_key(const kin_tree_gpu_finish &job, uint32_t *id,
                                                        const double *query, bool chunks)
 {
     if constexpr (STEP == KITH_HAVERSINE) {
         const kin_sphere_place own = {query[0], query[KIN_TREE_GPU_PACKET],
                                       query[2 * KIN_TREE_GPU_PACKET]};
-        return kin_sphere_key(own, finish_sphere<DTYPE>(job, id));
+        return kin_sphere_key(own, finish_sphere<DTYPE>(job, *id));
     } else {
-        return key_of<STEP, DTYPE, WRAPS>(job.corpus, finish_row(job, id), query, chunks);
+        return reads_near<STEP, DTYPE>(job)
+                   ? near_key<STEP, WRAPS>(job, query, id)
+                   : key_of<STEP, DTYPE, WRAPS>(job.corpus, finish_row(job, *id), query, chunks);
     }
 }
 
@@ -282,9 +334,10 @@ static __device__ __forceinline__ void finish_places(const kin_tree_gpu_finish &
             t.ids[e] = KITH_ID_NONE;
             if (slot < t.count) {
                 t.ids[e] = p.ids[slot * PITCH + place];
-                t.keys[e] = candidate_key<STEP, DTYPE, WRAPS>(job, t.ids[e], p.query + place,
-                                                              chunks);
+                t.keys[e] =
+                    candidate_key<STEP, DTYPE, WRAPS>(job, &t.ids[e], p.query + place, chunks);
                 keys[slot] = t.keys[e];
+                p.ids[slot * PITCH + place] = t.ids[e];
             }
         }
         __syncwarp(); /* keys are known */
@@ -324,7 +377,7 @@ static __global__ void __launch_bounds__(WARPS *KIN_TREE_GPU_PACKET)
     p.row = real ? finish_asked(job, place) : KITH_ID_NONE;
     if (p.have > 0) {
         load_query<STEP>(job, place, p.query + lane);
-        load_ids(job, place, p.have, p.ids + lane);
+        load_ids(job, place, p.have, reads_near<STEP, DTYPE>(job), p.ids + lane);
     }
     __syncwarp(); /* queries and ids are there */
     finish_places<STEP, DTYPE, WRAPS>(job, p, chunks);
@@ -363,6 +416,12 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
     KIN_CUDA_TRY(cudaFuncSetAttribute(finish_kernel<STEP, DTYPE, WRAPS>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       stream->shared_bytes));
+    if (reads_near<STEP, DTYPE>(*job) && job->place0 == 0) {
+        bring_near_kernel<<<kin_tree_gpu_blocks_for(job->tree.blocks * KIN_TREE_LANES,
+                                                    KIN_FUSED_THREADS),
+                            KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+        KIN_CUDA_TRY_LAUNCH();
+    }
     finish_kernel<STEP, DTYPE, WRAPS>
         <<<(unsigned)((packets + warps - 1) / warps), (unsigned)(warps * KIN_TREE_GPU_PACKET),
            (size_t)(warps * bytes), stream->stream>>>(*job, (int32_t)bytes, chunks);

@@ -271,9 +271,10 @@ TREE_DEVICE void tree_merge(const kin_tree_gpu_short &s, kin_tree_gpu_lane &own,
         tree_note(own, tree_value(list[own.wanted - 1]));
     }
     const float keep = __shfl_sync(TREE_ALL_LANES, own.keep, q);
-    int32_t kept = 0;
-#pragma unroll 1
-    for (int32_t at = lane; at - lane < merged; at += KIN_TREE_GPU_PACKET) {
+    int32_t kept =
+        __popc(__ballot_sync(TREE_ALL_LANES, lane < merged && tree_value(list[lane]) <= keep));
+    if (merged > KIN_TREE_GPU_PACKET) {
+        const int32_t at = lane + KIN_TREE_GPU_PACKET;
         kept += __popc(__ballot_sync(TREE_ALL_LANES, at < merged && tree_value(list[at]) <= keep));
     }
     own.count = lane == q ? kept : own.count;
