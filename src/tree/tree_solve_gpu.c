@@ -330,7 +330,8 @@ static kith_status find_near(const kin_tree_gpu_solver *s, kin_hold *hold,
     const int64_t positions = s->tree->blocks * KIN_TREE_LANES;
     const uint64_t bytes =
         kin_tree_gpu_near_bytes(rows->dtype, rows->cols, rows->metric, positions);
-    if (bytes == 0 || lists->capacity > KIN_TREE_GPU_SHORT || places->count < kin_tree_gpu_many(s->tree->points)) {
+    if (bytes == 0 || lists->capacity > KIN_TREE_GPU_SHORT ||
+        places->count < kin_tree_gpu_many(s->tree->points)) {
         return KITH_OK;
     }
     return kin_gpu_hold_alloc(hold, s->on.gpu, &places->near, bytes, "rows near each other");
