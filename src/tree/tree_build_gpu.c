@@ -72,14 +72,12 @@ static void name_making(kin_layout *layout, void *job)
     m->row_lost = kin_layout_array(layout, points, sizeof *m->row_lost);
 }
 
-/* The scratch of a build is what tree_build.cu lays out: two sets of lists of 32 bits and a bit a
- * point for each, a byte of sides, two numbers a block, and what the library's sort asks for: two
- * numbers a point and an eighth of one for its tables, generously. */
+/* The scratch of a build is what tree_build.cu lays out: two sets of lists of 32 bits, and for each
+ * node of more than 4,080 points 2,048 counters, a cut and its halves' extents, generously. */
 static uint64_t scratch_bytes(int64_t points, int32_t cols)
 {
-    enum { SORT_BYTES = 9, TABLES = 1 << 20, LEAST_LISTS = 3 };
-    const uint64_t lists = cols + 1 > LEAST_LISTS ? (uint64_t)cols + 1 : LEAST_LISTS;
-    const uint64_t a_point = 8 * lists + lists / 4 + 1 + SORT_BYTES + 1;
+    enum { COUNTERS = 4, TABLES = 1 << 20 };
+    const uint64_t a_point = 8 * ((uint64_t)cols + 1) + COUNTERS;
     return kin_size_add(kin_size_mul((uint64_t)points, a_point), TABLES);
 }
 

@@ -47,6 +47,23 @@ static inline int64_t kin_tree_gpu_usual_leaf(int32_t cols)
     return cols <= MOST_COLS_OF_PAIRS ? 64 : 96;
 }
 
+/* Places that ask, of so many points, from which on it pays to bring rows near each other. */
+static inline int64_t kin_tree_gpu_many(int64_t points)
+{
+    return points / 2;
+}
+
+/* Device memory of the corpus' rows by position, of which so many there are; 0: they are read where
+ * they lie, which takes longer where they are short and lie anywhere. */
+static inline uint64_t kin_tree_gpu_near_bytes(kith_dtype dtype, int32_t cols, kith_metric metric,
+                                               int64_t positions)
+{
+    const bool few = dtype == KITH_F32 && cols < KIN_TREE_GPU_WIDE;
+    return few && !kin_place_has(metric)
+               ? kin_size_mul((uint64_t)positions, KIN_TREE_GPU_WIDE * sizeof(uint32_t))
+               : 0;
+}
+
 /* Device memory of a first walk: lists, rows that ask and their order. */
 uint64_t kin_tree_gpu_places_bytes(int64_t count, int32_t cols, int32_t capacity);
 
@@ -99,6 +116,7 @@ typedef struct kin_tree_gpu_places {
     const uint32_t *ids;   /* place -> row of rows and of the outputs; KITH_ID_NONE: nobody */
     int64_t count;
     int32_t capacity; /* of a list; 0: that of a first walk */
+    uint32_t *near;   /* as in kin_tree_gpu_finish; set by what solves them */
 } kin_tree_gpu_places;
 
 /* Rows that ask, in the units of a tree: device memory. count, ordered and plain are set before,

@@ -134,7 +134,9 @@ typedef struct kin_tree_gpu_walk {
  * counts says how many there are. Lists that lost something are written like any other. Place p
  * asks with row order[p] of queries (NULL: p); a graph passes tree.ids as order, whose holes are
  * skipped with count 0. answers: unless its rows are 0, they become output row order[p] instead, of
- * lists up to KIN_TREE_GPU_SHORT. */
+ * lists up to KIN_TREE_GPU_SHORT. near: NULL, or room for rows of the corpus by position, a short
+ * row's floats and its id in KIN_TREE_GPU_WIDE words, which the launch of place 0 may fill and any
+ * may read. */
 typedef struct kin_tree_gpu_finish {
     kin_tree_gpu tree;
     kin_fused_rows queries;
@@ -147,6 +149,7 @@ typedef struct kin_tree_gpu_finish {
     int32_t *counts;
     uint64_t *keys; /* one number, added to: keys computed */
     kin_fused_write answers;
+    uint32_t *near;
 } kin_tree_gpu_finish;
 
 /* ---- All within a radius (tree_radius.cu, tree_ranges.cu) ------------------------------------ */

@@ -224,14 +224,14 @@ TREE_DEVICE uint32_t tree_fallen(uint64_t word, int32_t slot, int32_t capacity)
     return slot < capacity ? ~0u : (uint32_t)(word >> 32);
 }
 
-/* The first `finds` words of `found` enter the list of query q. */
+/* The first `finds` words of `found` enter the list of query q, which has `count`: up to 32 times
+ * ENTRIES. */
 template <int ENTRIES>
 TREE_DEVICE void tree_merge(const kin_tree_gpu_short &s, kin_tree_gpu_lane &own, int32_t q,
-                            int32_t finds)
+                            int32_t count, int32_t finds)
 {
     const int32_t lane = tree_lane_id();
     const uint64_t nothing = (uint64_t)INT32_MAX << 32;
-    const int32_t count = __shfl_sync(TREE_ALL_LANES, own.count, q);
     uint64_t *list = s.lists + q * own.capacity;
     uint64_t entries[ENTRIES];
     int32_t slots[ENTRIES] = {0};
@@ -271,10 +271,10 @@ TREE_DEVICE void tree_merge(const kin_tree_gpu_short &s, kin_tree_gpu_lane &own,
         tree_note(own, tree_value(list[own.wanted - 1]));
     }
     const float keep = __shfl_sync(TREE_ALL_LANES, own.keep, q);
-    int32_t kept = 0;
-#pragma unroll
-    for (int e = 0; e < ENTRIES; e++) {
-        const int32_t at = lane + e * KIN_TREE_GPU_PACKET;
+    int32_t kept =
+        __popc(__ballot_sync(TREE_ALL_LANES, lane < merged && tree_value(list[lane]) <= keep));
+    if (merged > KIN_TREE_GPU_PACKET) {
+        const int32_t at = lane + KIN_TREE_GPU_PACKET;
         kept += __popc(__ballot_sync(TREE_ALL_LANES, at < merged && tree_value(list[at]) <= keep));
     }
     own.count = lane == q ? kept : own.count;
@@ -305,10 +305,12 @@ TREE_DEVICE void tree_offer(kin_tree_gpu_short &s, kin_tree_gpu_lane &own, int32
     while (finds > KIN_TREE_GPU_PACKET) {
         limit = __shfl_sync(TREE_ALL_LANES, own.keep, q);
         finds = tree_gather<POINTS>(s, limit, values, open, position);
-        if (finds > 0 && own.capacity <= KIN_TREE_GPU_PACKET) {
-            tree_merge<1>(s, own, q, min(finds, (int32_t)KIN_TREE_GPU_PACKET));
+        const int32_t count = __shfl_sync(TREE_ALL_LANES, own.count, q);
+        const int32_t some = min(finds, (int32_t)KIN_TREE_GPU_PACKET);
+        if (finds > 0 && count <= KIN_TREE_GPU_PACKET) {
+            tree_merge<1>(s, own, q, count, some);
         } else if (finds > 0) {
-            tree_merge<2>(s, own, q, min(finds, (int32_t)KIN_TREE_GPU_PACKET));
+            tree_merge<2>(s, own, q, count, some);
         }
     }
 }

@@ -225,10 +225,9 @@ int kin_tree_launch_round(kin_gpu_stream *stream, const kin_tree_gpu_round *job)
     return kin_gpu_launched();
 }
 
-/* ---- A sort -----------------------------------------------------------------------------------
- */
+/* ---- Order of queries ------------------------------------------------------------------------ */
 
-extern "C" int kin_tree_gpu_sort_bytes(int64_t count, size_t *bytes)
+static int sort_bytes(int64_t count, size_t *bytes)
 {
     *bytes = 0;
     KIN_CUDA_TRY(cub::DeviceRadixSort::SortPairs((void *)NULL, *bytes, (const uint32_t *)NULL,
@@ -236,18 +235,6 @@ extern "C" int kin_tree_gpu_sort_bytes(int64_t count, size_t *bytes)
                                                  (uint32_t *)NULL, count, 0, 32));
     return 0;
 }
-
-extern "C" int kin_tree_gpu_sort(kin_gpu_stream *stream, void *scratch, size_t bytes,
-                                 const uint32_t *keys, uint32_t *sorted_keys,
-                                 const uint32_t *values, uint32_t *sorted_values, int64_t count,
-                                 int32_t bits)
-{
-    KIN_CUDA_TRY(cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, values,
-                                                 sorted_values, count, 0, bits, stream->stream));
-    return kin_gpu_launched();
-}
-
-/* ---- Order of queries ------------------------------------------------------------------------ */
 
 typedef struct order_scratch {
     uint32_t *keys;
@@ -321,7 +308,7 @@ int kin_tree_launch_order(kin_gpu_stream *stream, const kin_tree_gpu_order *job)
 {
     const size_t array = ((size_t)job->count * sizeof(uint32_t) + 255) / 256 * 256;
     order_scratch scratch;
-    const int laid_out = kin_tree_gpu_sort_bytes(job->count, &scratch.radix_bytes);
+    const int laid_out = sort_bytes(job->count, &scratch.radix_bytes);
     if (laid_out != 0) {
         return laid_out;
     }
@@ -343,8 +330,10 @@ int kin_tree_launch_order(kin_gpu_stream *stream, const kin_tree_gpu_order *job)
                         0, stream->stream>>>(*job, bits, alone ? NULL : scratch.keys,
                                              alone ? job->order : scratch.queries);
     KIN_CUDA_TRY_LAUNCH();
-    return alone ? 0
-                 : kin_tree_gpu_sort(stream, scratch.radix, scratch.radix_bytes, scratch.keys,
-                                     scratch.sorted, scratch.queries, job->order, job->count,
-                                     job->tree.height + bits);
+    if (!alone) {
+        KIN_CUDA_TRY(cub::DeviceRadixSort::SortPairs(
+            scratch.radix, scratch.radix_bytes, scratch.keys, scratch.sorted, scratch.queries,
+            job->order, job->count, 0, job->tree.height + bits, stream->stream));
+    }
+    return kin_gpu_launched();
 }

@@ -64,6 +64,8 @@ typedef struct whole_job {
     int32_t height;   /* of the tree */
     int32_t capacity; /* of a list, in a first walk */
     uint32_t place;   /* as in fused_search.h; a graph's is not cut for its answers */
+    uint64_t near;    /* bytes of rows by position, where many ask */
+    int64_t many;
 } whole_job;
 
 /* Queries, their copies in the tree's units, their order, lists and answers, and what another way
@@ -73,9 +75,10 @@ static uint64_t stripe_bytes(const whole_job *w, int64_t count)
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(w->request);
     const bool here = (w->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(w->queries, count);
+    const uint64_t near = count >= w->many ? w->near : 0;
     const uint64_t own = kin_size_add(
         kin_tree_gpu_places_bytes(count, tree_cols(&w->request->distance), w->capacity),
-        way != NULL ? way->bytes(w->height, count) : 0);
+        kin_size_add(near, way != NULL ? way->bytes(w->height, count) : 0));
     return kin_size_add(kin_size_add(rows, own), kin_fused_answers_bytes(count, w->request->k));
 }
 
@@ -135,6 +138,9 @@ static whole_job whole_of(const kith_matrix *points, const kith_matrix *queries,
         .request = request,
         .height = height,
         .capacity = kin_tree_gpu_list_room(points->dtype, ids, KIN_TREE_GPU_SHORT),
+        .near = kin_tree_gpu_near_bytes(points->dtype, points->cols, request->distance.metric,
+                                        kin_round_up(points->rows, KIN_TREE_LANES)),
+        .many = kin_tree_gpu_many(points->rows),
         .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE};
 }
 

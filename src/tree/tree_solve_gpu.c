@@ -307,7 +307,8 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                    .count = count,
                                    .pairs = d->pairs,
                                    .counts = d->counts,
-                                   .keys = &s->counters->keys};
+                                   .keys = &s->counters->keys,
+                                   .near = places->near};
         if (writes_at_once(a, lists)) {
             job.answers = kin_fused_answers_job(a, places->ids + place0, count);
         }
@@ -321,10 +322,27 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     return KITH_OK;
 }
 
+/* Room for rows near each other, where so many places ask that bringing them there pays. */
+static kith_status find_near(const kin_tree_gpu_solver *s, kin_hold *hold,
+                             const kin_tree_gpu_lists *lists, kin_tree_gpu_places *places)
+{
+    const kin_fused_rows *rows = &s->corpus->rows;
+    const int64_t positions = s->tree->blocks * KIN_TREE_LANES;
+    const uint64_t bytes =
+        kin_tree_gpu_near_bytes(rows->dtype, rows->cols, rows->metric, positions);
+    if (bytes == 0 || lists->capacity > KIN_TREE_GPU_SHORT ||
+        places->count < kin_tree_gpu_many(s->tree->points)) {
+        return KITH_OK;
+    }
+    return kin_gpu_hold_alloc(hold, s->on.gpu, &places->near, bytes, "rows near each other");
+}
+
 /* Rows that lost something go to r. What fails leaves r as it was, and may be done again. */
 static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
-                               const kin_tree_gpu_places *places, rest *r)
+                               const kin_tree_gpu_places *asked, rest *r)
 {
+    kin_tree_gpu_places own = *asked;
+    const kin_tree_gpu_places *places = &own;
     kith_report *report = &s->on.ctx->report;
     int64_t start = kin_clock_ns();
     kin_tree_gpu_lists lists;
@@ -337,6 +355,7 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     KIN_TRY_GOTO(status, walk_places(s, &hold, places, &lists, &lost), done);
     report->seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
+    KIN_TRY_GOTO(status, find_near(s, &hold, &lists, &own), done);
     if (!writes_at_once(a, &lists)) {
         KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
     }

@@ -303,13 +303,14 @@ static void build(const kin_tree_gpu_build *job)
 
 REFERENCE_LAUNCH(build, kin_tree_gpu_build)
 
-/* As much as tree_build.cu lays out: two sets of lists, sides, and its library's sort. */
+/* As much as tree_build.cu lays out: two sets of lists, and counters. */
 static int build_or_size(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
 {
-    enum { SORT_BYTES = 10 };
+    enum { COUNTER_BYTES = 4 };
     if (job->scratch == NULL) {
         const uint64_t lists = 2 * ((uint64_t)job->tree.cols + 1);
-        *job->scratch_bytes = (uint64_t)job->tree.points * (lists * sizeof(uint32_t) + SORT_BYTES);
+        *job->scratch_bytes =
+            (uint64_t)job->tree.points * (lists * sizeof(uint32_t) + COUNTER_BYTES);
         return 0;
     }
     return build_launch(stream, job);
