@@ -56,7 +56,9 @@ enum {
     MORE = 9,
     ASKED = 40,
     K = 9,
-    REFUSALS = 3 /* the balls' block, and two while they are made */
+    REFUSALS = 3, /* the balls' block, and two while they are made */
+    MANY_ASKED = 700,
+    MOST_REFUSED = 14
 };
 
 /* Rows about centres that are far apart. */
@@ -157,6 +159,36 @@ static int ask_late(late *b, int how)
     return wrong;
 }
 
+/* Many queries, while one block after the other is refused: lists of tiles among them, without
+ * which all tiles are met. */
+static int ask_many(late *b)
+{
+    kith_matrix points = b->all.matrix;
+    kith_matrix asked = b->all.matrix;
+    points.rows = b->rows;
+    asked.rows = MANY_ASKED;
+    kith_neighbors wanted = test_answer_make(MANY_ASKED, K);
+    kith_neighbors got = test_answer_make(MANY_ASKED, K);
+    int wrong = 0;
+    int worked = 0;
+    test_works(b->cpu, kith_search(b->cpu, &points, &asked, &b->params, &wanted, NULL));
+    for (int refused = 0; refused <= MOST_REFUSED; refused++) {
+        b->l.until = refused > 0 ? refused + 1 : 0;
+        const kith_status status =
+            kith_index_search(b->gpu, b->index, &asked, &b->params, &got, NULL);
+        assert_true(status == KITH_OK || (status == KITH_E_DEVICE_MEMORY && refused > 0));
+        if (status == KITH_OK) { /* else the little that it thinks is left does for no search */
+            wrong += test_answers_differ("many queries, a block refused", &wanted, &got);
+            worked += 1;
+        }
+    }
+    b->l.until = 0;
+    assert_true(worked > 1);
+    test_answer_free(&got);
+    test_answer_free(&wanted);
+    return wrong;
+}
+
 /* The first search of an index that grew makes its balls; where there is no room for them it goes
  * without, and so do those that follow. */
 static void balls_come_late(void **state)
@@ -192,6 +224,7 @@ static void balls_come_late(void **state)
         assert_int_equal(balls_of(&b)->state, KIN_FUSED_BALLS_MADE);
         assert_true(bytes_of(&b) == before + balls_of(&b)->bytes);
     }
+    wrong += ask_many(&b);
     for (int refused = 1; refused <= REFUSALS; refused++) {
         grow_twice(&b);
         const uint64_t before = bytes_of(&b);
