@@ -38,9 +38,10 @@
  *               columns 60 % of it, in up to 16 half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to
  *               16, 3.3e-4 in 24), a graph half; metrics without a product: 1e12 components a
  *               second. The tree: bench_tree_gpu.py, 4 to 15 columns, k = 10, within a quarter of
- *               each (uniform points in 8 to 15 columns, colour in 4 to 15). Long lists of a
- * million points: all pairs take a query 1.2 to 1.4 ns for each of the k from 2,100 to 65,536, in 3
- * and 128 columns; the tree about 5 in 3 columns, 10 in 10 (docs/notes/tree.md)
+ *               each (uniform points in 8 to 15 columns, colour in 4 to 15).
+ *   long lists  on it, 4,000 queries of a million points (docs/notes/tree.md): all pairs take 1.2
+ *               to 2 ns for each of the k from 2,100 to 65,536, in 3 to 128 columns; the tree
+ *               about 5 in 3 columns and 10 in 10; less of either where queries are many
  */
 #include "tree/tree_cost.h"
 

@@ -50,7 +50,7 @@ static void take_back(void *arg, int32_t device, void *block, size_t bytes)
 enum { ASKS_ALONE, ASKS_ENQUEUED, ASK_TOGETHER, ASKING };
 enum {
     FEW_ROWS = 50300,
-    MANY_ROWS = 600000, /* for any device */
+    A_PROCESSOR = 6000, /* rows: balls serve ASKED queries then */
     COLS = 48,
     CLUSTERS = 60,
     MORE = 9,
@@ -193,7 +193,9 @@ static int ask_many(late *b)
  * without, and so do those that follow. */
 static void balls_come_late(void **state)
 {
-    const int64_t rows = test_is_slow_build() ? FEW_ROWS : MANY_ROWS;
+    kin_gpu_info info;
+    assert_true(kin_gpu_describe(kin_gpu_first(), &info));
+    const int64_t rows = kin_max_i64(FEW_ROWS, (int64_t)A_PROCESSOR * info.processors);
     late b = {.l.c = test_caller_open(),
               .cpu = test_cpu_ctx(),
               .all = clustered(rows + 2 * MORE * (ASKING + REFUSALS), 5),
