@@ -557,9 +557,6 @@ static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
     }
     const kin_gpu_fetches fetches = fetches_of(out, &a->device);
     void *block = a->device_block;
-    if (fetches.count == 0) {
-        return KITH_OK;
-    }
     a->device_block = NULL;
     return kin_gpu_behind_begin(on->ctx, on->gpu, &fetches, block);
 }

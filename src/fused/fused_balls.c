@@ -4,7 +4,8 @@
  * query's reach (fused_balls.cu). Where rows lie in clusters that is one tile in some tens; where
  * they do not it is all of them, and looking would cost a tenth of a query. So a few rows of the
  * corpus are asked when it is made, and the balls are kept only if those need less than half of the
- * tiles.
+ * tiles. A corpus that grew keeps that verdict, and has its balls made by the first search that
+ * wants them.
  *
  * Memory. Four rounded rows a tile of 128: a thirtieth of the set. While they are made, as many
  * centres in floats beside them.
@@ -43,6 +44,8 @@ static kin_fused_balls balls_of(const kin_fused_set *set)
                                      .padded = kin_round_up(points, KIN_FUSED_BLOCK)}};
     balls.set.frame.mean = NULL; /* centres are in the frame */
     balls.set.frame.scale = 1.0;
+    kin_fused_balls shape = balls;
+    balls.bytes = kin_gpu_layout_bytes(name_balls, &shape);
     return balls;
 }
 
@@ -74,18 +77,38 @@ static kith_status round_balls(const kin_fused_device *on, const kin_fused_set *
     return kin_fused_launched(on, on->kernels->round(on->stream, &round), "rounding balls");
 }
 
+static bool lacks_room(kith_status status)
+{
+    return status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_LIMIT;
+}
+
+/* Where there is no room none are made: all tiles serve, too, and what balls lack others may have.
+ */
 static kith_status fill_balls(const kin_fused_device *on, const kin_fused_set *set,
                               kin_fused_balls *balls)
 {
-    KIN_TRY(
-        kin_gpu_layout_make(on->ctx, on->gpu, name_balls, balls, "balls of tiles", &balls->block));
-    return round_balls(on, set, balls);
+    const uint64_t budget = on->gpu->budget;
+    kith_status status =
+        kin_gpu_layout_make(on->ctx, on->gpu, name_balls, balls, "balls of tiles", &balls->block);
+    KIN_THEN(status, round_balls(on, set, balls));
+    if (status == KITH_OK) {
+        atomic_store(&balls->state, KIN_FUSED_BALLS_MADE);
+        return KITH_OK;
+    }
+    kin_gpu_free(on->gpu, balls->block);
+    balls->block = NULL;
+    if (!lacks_room(status)) {
+        return status;
+    }
+    kin_forgive(on->ctx);
+    on->gpu->budget = budget;
+    atomic_store(&balls->state, KIN_FUSED_BALLS_REFUSED);
+    return KITH_OK;
 }
 
 uint64_t kin_fused_balls_bytes(const kin_fused_balls *balls)
 {
-    kin_fused_balls shape = *balls;
-    return kin_gpu_layout_bytes(name_balls, &shape);
+    return balls != NULL && atomic_load(&balls->state) == KIN_FUSED_BALLS_MADE ? balls->bytes : 0;
 }
 
 void kin_fused_balls_free(const kin_fused_device *on, kin_fused_balls *balls)
@@ -98,16 +121,29 @@ void kin_fused_balls_free(const kin_fused_device *on, kin_fused_balls *balls)
 
 /* ---- Which tiles ----------------------------------------------------------------------------- */
 
-bool kin_fused_balls_serve(const kin_fused_balls *balls, const kin_gpu *gpu, int64_t queries,
-                           int64_t k)
+static bool do_they_serve(const kin_fused_balls *balls, const kin_gpu *gpu, int64_t queries,
+                          int64_t k)
 {
-    if (balls == NULL || k > KIN_FUSED_AIMED_K) {
-        return false;
-    }
     const int64_t points = balls->set.points / KIN_FUSED_BALLS * KIN_FUSED_TILE;
     const int64_t processors = kin_max_i64(gpu->info.processors, 1);
-    return (double)points * (double)(queries + READ_ONCE) >=
-           (double)LEAST_WORK * (double)processors;
+    return k <= KIN_FUSED_AIMED_K && (double)points * (double)(queries + READ_ONCE) >=
+                                         (double)LEAST_WORK * (double)processors;
+}
+
+kith_status kin_fused_balls_take(const kin_fused_device *on, const kin_fused_set *of,
+                                 kin_fused_balls *balls, int64_t queries, int64_t k,
+                                 const kin_fused_balls **out)
+{
+    *out = NULL;
+    if (balls == NULL || !do_they_serve(balls, on->gpu, queries, k)) {
+        return KITH_OK;
+    }
+    /* The GPU is this thread's until it is left: nobody else makes them meanwhile. */
+    if (atomic_load(&balls->state) == KIN_FUSED_BALLS_WANTED) {
+        KIN_TRY(fill_balls(on, of, balls));
+    }
+    *out = atomic_load(&balls->state) == KIN_FUSED_BALLS_MADE ? balls : NULL;
+    return KITH_OK;
 }
 
 void kin_fused_aimed_name(kin_layout *layout, const kin_fused_balls *balls, kin_fused_aimed *aimed)
@@ -211,24 +247,27 @@ kith_status kin_fused_balls_make(const kin_fused_device *on, const kin_fused_bal
 {
     const kin_fused_set *set = &source->set;
     kin_fused_balls *balls = NULL;
-    bool serve = source->like != NULL;
+    const bool known = source->like != NULL;
+    bool serve = known;
     *out = NULL;
     if (set->points < KIN_FUSED_BALLS_LEAST || set->frame.type != KIN_FUSED_S8 ||
         set->frame.bound != KIN_BOUND_DISTANCE || set->frame.row_bytes > KIN_FUSED_AIMED_BYTES ||
-        (source->grew && !serve)) {
+        (source->grew && !known)) {
         return KITH_OK;
     }
     KIN_TRY(kin_alloc_zero(on->ctx, &balls, 1, sizeof *balls, "balls of tiles"));
     *balls = balls_of(set);
-    kith_status status = fill_balls(on, set, balls);
-    KIN_THEN(status, serve ? KITH_OK : try_balls(on, source, balls, &serve));
+    kith_status status = known ? KITH_OK : fill_balls(on, set, balls);
+    if (status == KITH_OK && kin_fused_balls_bytes(balls) > 0) {
+        status = try_balls(on, source, balls, &serve);
+    }
     if (status == KITH_OK && serve) {
         *out = balls;
         return KITH_OK;
     }
     kin_fused_balls_free(on, balls);
-    if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_LIMIT) {
-        kin_forgive(on->ctx); /* all tiles serve, too */
+    if (lacks_room(status)) { /* for a trial */
+        kin_forgive(on->ctx);
         return KITH_OK;
     }
     return status;

@@ -7,12 +7,19 @@
 
 #include "fused/fused_lists.h"
 
+#include <stdatomic.h>
+
 /* Blocks of queries that are aimed at a time, at most; rows of a corpus that has balls, at least.
  */
 enum { KIN_FUSED_AIMED_BLOCKS = 16, KIN_FUSED_BALLS_LEAST = 49152 };
 
+/* Of a set whose rows lie in clusters: made with it, or by the first search that wants them. */
+enum { KIN_FUSED_BALLS_WANTED, KIN_FUSED_BALLS_MADE, KIN_FUSED_BALLS_REFUSED /* no room */ };
+
 typedef struct kin_fused_balls {
     kin_fused_set set; /* KIN_FUSED_BALLS a tile; what a ball has lost is its radius, and more */
+    uint64_t bytes;    /* of device memory, once they are made */
+    atomic_int state;  /* changed by who has the GPU, read by others */
     void *block;
     unsigned char *rounded;
     kin_fused_facts *facts;
@@ -21,8 +28,9 @@ typedef struct kin_fused_balls {
 
 /* Of a set of bytes under a distance whose rows lie in clusters, where some of its rows would need
  * few of its tiles; *out is NULL where they need many, where it is no such set, and where there is
- * no room. like: those of a set that it grew from, whose verdict stands; NULL, with `grew`: that
- * had none. rows: the matrix that set.ids are of. Waits. */
+ * no room. Waits. like: those of a set that it grew from, whose verdict stands: nothing is made yet
+ * then, so that who adds again and again waits for none of them; NULL, with `grew`: that had none.
+ * rows: the matrix that set.ids are of. */
 typedef struct kin_fused_ball_source {
     const kin_fused_rows *rows;
     kin_fused_set set;
@@ -34,9 +42,11 @@ kith_status kin_fused_balls_make(const kin_fused_device *on, const kin_fused_bal
 void kin_fused_balls_free(const kin_fused_device *on, kin_fused_balls *balls);
 uint64_t kin_fused_balls_bytes(const kin_fused_balls *balls); /* of device memory */
 
-/* Whether so many queries, each of which wants k, gain by it. */
-bool kin_fused_balls_serve(const kin_fused_balls *balls, const kin_gpu *gpu, int64_t queries,
-                           int64_t k);
+/* For so many queries, each of which wants k: *out is NULL where they gain nothing by it, or there
+ * is no room. of: the set. What is not there yet is made on the stream: nobody waits. */
+kith_status kin_fused_balls_take(const kin_fused_device *on, const kin_fused_set *of,
+                                 kin_fused_balls *balls, int64_t queries, int64_t k,
+                                 const kin_fused_balls **out);
 
 /* What is found of some rows, at most KIN_FUSED_AIMED_BLOCKS blocks of them. The first three are
  * set before the arrays are named. */

@@ -67,10 +67,10 @@ typedef struct batch {
     const kith_neighbors *out;
     bool there; /* the queries lie on the device, */
     bool out_on_device;
-    bool enqueues; /* and nobody waits */
-    bool aims;     /* only tiles that balls do not rule out are screened */
-    int64_t first; /* number of the first query, where they are several batches */
-    int64_t pitch; /* columns that have room */
+    bool enqueues;                /* and nobody waits */
+    const kin_fused_balls *balls; /* only tiles that these do not rule out are screened; or NULL */
+    int64_t first;                /* number of the first query, where they are several batches */
+    int64_t pitch;                /* columns that have room */
     kin_fused_aimed aimed;
     int32_t slices; /* of the corpus, for a rescue */
     uint64_t *notes;
@@ -175,9 +175,9 @@ static void name_device(kin_layout *layout, void *job)
     b->minima = kin_layout_array(layout, n * (columns / KIN_FUSED_TILE), sizeof *b->minima);
     b->pairs = kin_layout_array(layout, n * (uint64_t)lists->k, sizeof *b->pairs);
     b->degenerate = kin_layout_array(layout, n, sizeof *b->degenerate);
-    if (b->aims) {
+    if (b->balls != NULL) {
         b->aimed.counters = b->in.next + 1;
-        kin_fused_aimed_name(layout, b->corpus->balls, &b->aimed);
+        kin_fused_aimed_name(layout, b->balls, &b->aimed);
     }
 }
 
@@ -304,8 +304,8 @@ static kith_status start_lists(batch *b, const kin_fused_set *set)
                              .pitch = b->pitch,
                              .told = b->told};
     KIN_TRY(kin_fused_launched(&b->on, on->kernels->round(on->stream, &round), "rounding queries"));
-    if (b->aims) {
-        KIN_TRY(kin_fused_aimed_find(on, b->corpus->balls, set, b->cols, &b->lists, &b->aimed));
+    if (b->balls != NULL) {
+        KIN_TRY(kin_fused_aimed_find(on, b->balls, set, b->cols, &b->lists, &b->aimed));
         costs.units = aimed->units;
         costs.unit_count = aimed->unit_count;
         costs.tiles = aimed->tiles;
@@ -399,7 +399,7 @@ static kith_status take_answers(const batch *b, bool *done)
     const int64_t tiles = kin_fused_tiles_of(b->cols->points);
     kin_fused_tally tally = {.pairs = (double)tiles};
     KIN_TRY(kin_gpu_wait(ctx, b->on.gpu));
-    const int64_t screened = b->aims ? (int64_t)*b->seen / KIN_FUSED_TILE : tiles;
+    const int64_t screened = b->balls != NULL ? (int64_t)*b->seen / KIN_FUSED_TILE : tiles;
     tally.skipped = (double)(tiles - screened);
     if (!stands(b)) {
         return KITH_OK;
@@ -436,17 +436,20 @@ static bool has_room(const batch *b)
 }
 
 /* Where balls leave few tiles, their costs need less room than those of all. */
-static void aim_batch(batch *b)
+static kith_status aim_batch(batch *b)
 {
     enum { HALVED = 3 /* times, at most */ };
-    b->aims = (b->request->flags & KITH_NO_SKIP) == 0 &&
-              kin_fused_balls_serve(b->corpus->balls, b->on.gpu, b->queries->rows, b->lists.k);
-    for (int i = 0; b->aims && !b->enqueues && i < HALVED && !has_room(b); i++) {
+    if ((b->request->flags & KITH_NO_SKIP) == 0) {
+        KIN_TRY(kin_fused_balls_take(&b->on, b->cols, b->corpus->balls, b->queries->rows,
+                                     b->lists.k, &b->balls));
+    }
+    for (int i = 0; b->balls != NULL && !b->enqueues && i < HALVED && !has_room(b); i++) {
         b->pitch = kin_round_up(b->pitch / 2, KIN_FUSED_TILE);
     }
     b->aimed = (kin_fused_aimed){.rows = b->queries->rows,
                                  .tiles_a_block = (uint32_t)(b->pitch / KIN_FUSED_TILE),
                                  .units_a_block = b->corpus->batch_units};
+    return KITH_OK;
 }
 
 static bool is_of_our_kind(const batch *b)
@@ -527,7 +530,7 @@ static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
                .lists = {.rows = query->queries->rows,
                          .k = (int32_t)k,
                          .capacity = (int32_t)kin_min_i64(wished, cols->padded + 8)}};
-    aim_batch(&b);
+    KIN_TRY(aim_batch(&b));
     return is_of_our_kind(&b) ? run_batch(&b, done) : KITH_OK;
 }
 

@@ -255,8 +255,8 @@ uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
     const uint64_t glance =
         corpus->glance != NULL ? kin_fused_set_bytes(&corpus->glance->prepared) : 0;
     const kin_fused_balls *balls = corpus->glance != NULL ? corpus->glance->balls : corpus->balls;
-    const uint64_t covered = balls != NULL ? kin_fused_balls_bytes(balls) : 0;
-    return kin_size_add(kin_size_add(resident, covered), kin_size_add(kept, glance));
+    return kin_size_add(kin_size_add(resident, kin_fused_balls_bytes(balls)),
+                        kin_size_add(kept, glance));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

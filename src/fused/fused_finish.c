@@ -126,7 +126,7 @@ static kith_status select_some(const kin_fused_device *on, const kin_fused_resco
     part.all = l->all;
     KIN_TRY(kin_fused_launched(on, on->kernels->rescore(on->stream, &part),
                                "computing canonical distances"));
-    KIN_TRY(kin_select_device(on->ctx, on->gpu, &selection, true));
+    KIN_TRY(kin_select_part(on->ctx, on->gpu, &selection));
     return kin_fused_launched(on, on->kernels->join(on->stream, &join), "joining keys and ids");
 }
 

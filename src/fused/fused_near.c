@@ -143,9 +143,13 @@ kith_status kin_fused_work_near(kin_fused_work *w, bool *done)
     if (blocks == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_layout_make(w->on.ctx, w->on.gpu, name_aiming, &a, "tiles near to queries",
-                                &block));
-    const kith_status status = aim_all(w, &a, blocks, done);
+    kith_status status =
+        kin_gpu_layout_make(w->on.ctx, w->on.gpu, name_aiming, &a, "tiles near to queries", &block);
+    if (status == KITH_E_DEVICE_MEMORY) { /* others hold what seemed free: all tiles, then */
+        kin_forgive(w->on.ctx);
+        return KITH_OK;
+    }
+    KIN_THEN(status, aim_all(w, &a, blocks, done));
     kin_gpu_free(w->on.gpu, block);
     return status;
 }

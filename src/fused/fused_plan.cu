@@ -29,10 +29,10 @@
 
 enum {
     THREADS = 256,
-    GROUP = KIN_FUSED_PLAN_GROUP, /* blocks of rows of a thread block */
-    ROW_TILES = 2 * GROUP,        /* 32 */
-    COL_TILES = 64,               /* at a time */
-    SLICE = 32,                   /* columns of a centre at a time */
+    GROUP = KIN_FUSED_PLAN_GROUP,     /* blocks of rows of a thread block */
+    ROW_TILES = 2 * GROUP,            /* 32 */
+    COL_TILES = KIN_FUSED_PLAN_TILES, /* at a time */
+    SLICE = 32,                       /* columns of a centre at a time */
     STRIDE = SLICE + 4, /* floats a centre in shared memory: rows of 16 bytes, no bank twice */
     ROWS_A_THREAD = 4,
     COLS_A_THREAD = 2
@@ -395,16 +395,6 @@ static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_consta
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-/* Pieces of a stretch: enough thread blocks for the device, few enough for whole units. */
-static int64_t pieces_of(const kin_gpu_stream *stream, int64_t groups, int64_t length)
-{
-    const int64_t wished = (4 * (int64_t)stream->processors + groups - 1) / groups;
-    const int64_t most = (length + COL_TILES - 1) / COL_TILES;
-    int64_t pieces = wished < most ? wished : most;
-    pieces = pieces < KIN_FUSED_PLAN_PIECES ? pieces : KIN_FUSED_PLAN_PIECES;
-    return pieces > 1 ? pieces : 1;
-}
-
 int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job)
 {
     plan_args a = {};
@@ -430,7 +420,7 @@ int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job)
     }
     /* Lists of bounded room are filled in one order. */
     const bool whole = job->coarse.groups != NULL || job->counts != NULL;
-    const int64_t pieces = whole ? 1 : pieces_of(stream, groups, a.length);
+    const int64_t pieces = whole ? 1 : kin_fused_plan_pieces(groups, a.length);
     a.piece = whole ? INT64_MAX / 2
                     : ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
     a.shrink = kin_ball_shrink(job->rows.frame.cols);

@@ -430,7 +430,8 @@ template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static int rescore_launch(kin_gpu_stream *stream, const kin_fused_rescore *job)
 {
     const shape s = shape_of(stream, job, STEP == COSTS, crew_of(job));
-    if (job->all.keys == NULL && s.places <= job->lists.k && s.places < job->lists.capacity) {
+    const bool sorts = s.places > job->lists.k || s.places >= job->lists.capacity;
+    if (job->all.keys != NULL ? s.crew != BLOCK : !sorts) { /* a block hands unsorted keys over */
         return (int)cudaErrorInvalidValue;
     }
     const int32_t crews = s.crew == WARP ? CREWS : 1;

@@ -113,11 +113,23 @@ KIN_HD int64_t kin_fused_near_tile(int64_t tiles, int64_t first, int64_t end, in
 
 /* ---- Units ---------------------------------------------------------------------------------- */
 
-/* The range of a plan is cut into at most so many pieces, each of which makes units of its own. */
-enum { KIN_FUSED_PLAN_PIECES = 64 };
-
 /* Blocks of rows that are planned together; those of several GPUs' shares are dealt by so many. */
 enum { KIN_FUSED_PLAN_GROUP = 16 };
+
+/* Of the range of a plan a thread block takes a piece, a multiple of so many tiles, and makes units
+ * of it; pieces are at most so many. */
+enum { KIN_FUSED_PLAN_TILES = 64, KIN_FUSED_PLAN_PIECES = 64 };
+
+/* Pieces: enough thread blocks for a device (four for each processor of an H200), few enough for
+ * whole units. length: tiles of a group's range. */
+KIN_HD int64_t kin_fused_plan_pieces(int64_t groups, int64_t length)
+{
+    const int64_t enough = 528;
+    const int64_t wished = (enough + groups - 1) / groups;
+    const int64_t most = (length + KIN_FUSED_PLAN_TILES - 1) / KIN_FUSED_PLAN_TILES;
+    const int64_t pieces = wished < most ? wished : most;
+    return pieces < 1 ? 1 : pieces < KIN_FUSED_PLAN_PIECES ? pieces : KIN_FUSED_PLAN_PIECES;
+}
 
 /* Blocks of which one of `parts` plans has the tiles, at most. */
 KIN_HD int64_t kin_fused_plan_share(int64_t blocks, int32_t parts)
@@ -126,10 +138,14 @@ KIN_HD int64_t kin_fused_plan_share(int64_t blocks, int32_t parts)
     return parts <= 1 ? blocks : (groups + parts - 1) / parts * KIN_FUSED_PLAN_GROUP;
 }
 
-/* Units that a plan makes at most. */
+/* Units that a plan makes at most. A share of one group fewer may have a piece more for each; a
+ * graph's range is wider than a block's tiles. */
 KIN_HD int64_t kin_fused_plan_units(int64_t blocks, int64_t tiles_a_block, int64_t unit_tiles)
 {
-    return blocks * ((tiles_a_block + unit_tiles - 1) / unit_tiles + KIN_FUSED_PLAN_PIECES);
+    const int64_t groups = (blocks + KIN_FUSED_PLAN_GROUP - 1) / KIN_FUSED_PLAN_GROUP;
+    const int64_t length = tiles_a_block + 2 * KIN_FUSED_PLAN_GROUP;
+    const int64_t pieces = groups > 0 ? kin_fused_plan_pieces(groups, length) + 1 : 0;
+    return blocks * ((tiles_a_block + unit_tiles - 1) / unit_tiles + pieces);
 }
 
 #endif

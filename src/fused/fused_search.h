@@ -16,7 +16,7 @@
 enum { KIN_FUSED_BATCH = 64 }; /* queries of a small batch, at most */
 
 /* A corpus in device memory: points, order, rounded copy, equal rows. Keeps gpu; where the matrix
- * lay on the device, that too. Read-only after creation. */
+ * lay on the device, that too. Read-only after creation, but for balls that come late. */
 typedef struct kin_fused_corpus kin_fused_corpus;
 
 struct kin_fused_corpus {

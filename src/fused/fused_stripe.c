@@ -75,13 +75,15 @@ static kith_status screen_side(kin_fused_answers *a, const kin_fused_corpus *cor
                            .homes = homes,
                            .col_worst = corpus->worst,
                            .wary = crowded != NULL};
+    kith_status status = KITH_OK;
     if ((request->flags & KITH_NO_SKIP) != 0) {
         work.rows.centres = NULL;
         work.cols.centres = NULL;
-    } else if (kin_fused_balls_serve(corpus->balls, a->on.gpu, queries->set.points, k)) {
-        work.balls = corpus->balls;
+    } else {
+        status = kin_fused_balls_take(&a->on, &work.cols, corpus->balls, queries->set.points, k,
+                                      &work.balls);
     }
-    kith_status status = fill_lists(&work, request, k, capacity);
+    KIN_THEN(status, fill_lists(&work, request, k, capacity));
     if (crowded != NULL) {
         *crowded = work.crowded || status == KITH_E_DEVICE_MEMORY;
     }

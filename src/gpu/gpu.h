@@ -255,13 +255,13 @@ typedef struct kin_gpu_fetches {
 kith_status kin_gpu_fetch_all(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches);
 
 /* What stands in `block` once the work so far is done goes to the host, by a thread of its own,
- * while later work is computed; then, on failure too, the block is free. Waits for what it was
- * called with before. Where there is no thread or no pinned memory, it is fetched now. Whoever
- * begins ends, before anybody reads or frees what is written to; kin_gpu_ahead_end frees the block,
- * too. */
+ * while later work is computed; then, on failure too, the block is free. Nothing may be fetched at
+ * all. Waits for what it was called with before, as kin_gpu_behind_end. Where there is no thread or
+ * no pinned memory, it is fetched now. Whoever begins ends, before anybody reads or frees what is
+ * written to; kin_gpu_ahead_end frees the block, too. */
 kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches,
                                  void *block);
-/* Waits; tells the error that the copy met. */
+/* Waits, asking the progress function; tells the error that the copy met. */
 kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu);
 
 /* For kin_gpu_close. */

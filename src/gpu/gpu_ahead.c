@@ -26,6 +26,7 @@
 #include "host/host_threads.h"
 
 static const int64_t PORTION_BYTES = 64 << 20;
+static const uint64_t FETCHED_BYTES = 256 << 20;
 enum { PROMISED_SHARE = 4 /* of what is free: the search of other rows needs most of it */ };
 
 typedef struct ferry {
@@ -38,6 +39,7 @@ typedef struct ferry {
     void *block; /* NULL: nothing is under way */
     kin_gpu_rows rows;
     kin_gpu_fetches fetches; /* of the one that fetches */
+    int64_t total;           /* rows, or bytes that are fetched */
     pthread_t thread;
 
     pthread_mutex_t lock; /* guards what follows */
@@ -64,7 +66,7 @@ static bool goes_on(ferry *u, int64_t sent)
     const bool wanted = !u->unwanted;
     pthread_cond_signal(&u->moved);
     pthread_mutex_unlock(&u->lock);
-    return wanted && sent < u->rows.count;
+    return wanted && sent < u->total;
 }
 
 static kith_status send(ferry *u, int64_t first, int64_t count)
@@ -87,6 +89,30 @@ static kith_status send_all(ferry *u)
     return KITH_OK;
 }
 
+/* A part, `at` bytes of all being behind it. */
+static kith_status fetch(ferry *u, const kin_gpu_fetch *part, int64_t *at)
+{
+    for (uint64_t done = 0; done < part->bytes && goes_on(u, *at);) {
+        const uint64_t left = part->bytes - done;
+        const uint64_t bytes = left < FETCHED_BYTES ? left : FETCHED_BYTES;
+        KIN_TRY(kin_gpu_download(&u->own, &u->side, (char *)part->to + done,
+                                 (const char *)part->from + done, bytes));
+        done += bytes;
+        *at += (int64_t)bytes;
+    }
+    return KITH_OK;
+}
+
+static kith_status fetch_parts(ferry *u)
+{
+    int64_t at = 0;
+    for (int32_t i = 0; i < u->fetches.count; i++) {
+        KIN_TRY(fetch(u, &u->fetches.parts[i], &at));
+    }
+    (void)goes_on(u, at);
+    return KITH_OK;
+}
+
 kith_status kin_gpu_fetch_all(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *f)
 {
     for (int32_t i = 0; i < f->count; i++) {
@@ -99,7 +125,7 @@ static kith_status carry(ferry *u)
 {
     const kin_gpu_ops *ops = u->side.module->ops;
     KIN_TRY(kin_gpu_check(&u->own, &u->side, ops->enter(u->side.stream), "entering the device"));
-    return u->fetches.count > 0 ? kin_gpu_fetch_all(&u->own, &u->side, &u->fetches) : send_all(u);
+    return u->fetches.count > 0 ? fetch_parts(u) : send_all(u);
 }
 
 static void *thread_main(void *arg)
@@ -230,6 +256,7 @@ static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, 
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &u->block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
                           "rows that come next"));
     u->rows = *rows;
+    u->total = rows->count;
     u->kept = false;
     u->own.threads = threads_of_one(ctx, together);
     const kith_status status = start(ctx, gpu, u);
@@ -270,7 +297,7 @@ static kith_status await(kith_ctx *ctx, ferry *u)
         pthread_cond_wait(&u->moved, &u->lock);
         const int64_t sent = u->sent;
         pthread_mutex_unlock(&u->lock);
-        status = kin_progress(ctx, "copy", (double)sent, (double)u->rows.count);
+        status = kin_progress(ctx, "copy", (double)sent, (double)u->total);
         pthread_mutex_lock(&u->lock);
     }
     pthread_mutex_unlock(&u->lock);
@@ -321,15 +348,20 @@ kith_status kin_gpu_ahead_take(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *
     return KITH_OK;
 }
 
+static void refuse_rest(ferry *u)
+{
+    pthread_mutex_lock(&u->lock);
+    u->unwanted = true;
+    pthread_mutex_unlock(&u->lock);
+}
+
 static bool give_up(kin_gpu *gpu, bool kept)
 {
     bool any = false;
     for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
         ferry *u = &gpu->ahead->uploads[i];
         if (u->block != NULL && (kept || !u->kept)) {
-            pthread_mutex_lock(&u->lock);
-            u->unwanted = true;
-            pthread_mutex_unlock(&u->lock);
+            refuse_rest(u);
             kin_gpu_free(gpu, join(gpu, u));
             any = true;
         }
@@ -388,6 +420,10 @@ static kith_status begin_behind(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetch
     ferry *u = &gpu->ahead->behind;
     KIN_TRY(open_ferry(ctx, gpu, u));
     u->fetches = *fetches;
+    u->total = 0;
+    for (int32_t i = 0; i < fetches->count; i++) {
+        u->total += (int64_t)fetches->parts[i].bytes;
+    }
     u->own.threads = ctx->threads;
     KIN_TRY(start(ctx, gpu, u));
     u->block = block;
@@ -398,7 +434,8 @@ kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetc
                                  void *block)
 {
     kith_status status = kin_gpu_behind_end(ctx, gpu);
-    if (status == KITH_OK && begin_behind(ctx, gpu, fetches, block) == KITH_OK) {
+    if (status == KITH_OK && fetches->count > 0 &&
+        begin_behind(ctx, gpu, fetches, block) == KITH_OK) {
         return KITH_OK;
     }
     if (status == KITH_OK) {
@@ -411,9 +448,17 @@ kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetc
 
 kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu)
 {
-    (void)land(gpu);
     ferry *u = gpu->ahead != NULL ? &gpu->ahead->behind : NULL;
+    const kith_status told = u != NULL && u->block != NULL ? await(ctx, u) : KITH_OK;
+    if (told != KITH_OK) {
+        refuse_rest(u);
+    }
+    (void)land(gpu);
     const kith_status status = u != NULL ? u->status : KITH_OK;
+    if (told != KITH_OK) {
+        u->status = KITH_OK;
+        return told;
+    }
     if (status != KITH_OK) {
         u->status = KITH_OK;
         /* Of memory it would be forgiven: by a stripe that is not its own. */

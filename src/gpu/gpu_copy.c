@@ -20,7 +20,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { SLOT_BYTES = 1 << 20, MOST_LANES = 16, FEW_PIECES = 4, ROUND_PIECES = 64 };
+enum { SLOT_BYTES = 1 << 20, MOST_LANES = 16, FEW_PIECES = 2, ROUND_PIECES = 64 };
 
 typedef struct slot {
     unsigned char *bytes;
@@ -267,7 +267,8 @@ static kith_status fetch_lane(void *arg, int64_t lane_index, int32_t thread)
 static kith_status run(transfer *t, kin_task_fn lane_fn)
 {
     const int64_t pieces = kin_ceil_div(t->rows, t->piece_rows);
-    t->lanes = pieces <= FEW_PIECES ? 1 : kin_min_i64(t->gpu->staging->lane_count, t->ctx->threads);
+    const int64_t most = kin_min_i64(t->gpu->staging->lane_count, t->ctx->threads);
+    t->lanes = pieces <= FEW_PIECES ? 1 : kin_min_i64(most, pieces);
     for (t->first = 0; t->first < pieces; t->first = t->last) {
         t->last = kin_min_i64(pieces, t->first + t->lanes * ROUND_PIECES);
         if (t->lanes == 1) {

@@ -3,7 +3,8 @@
  * outside: its memory and its GPU are that one's, so that the context that made it may go. What
  * makes or changes an index computes in it, with the settings of the caller's; searches compute in
  * the caller's, and only read. Searches wait for changes, and changes for searches; those that come
- * while a change waits, come behind it.
+ * while a change waits, come behind it. The balls of a corpus that grew are made by the first
+ * search that wants them, of which one at a time has the GPU.
  *
  *     method   on    what is kept                                        made by
  *     exact    cpu   prepared, whole                                     index_kept.c

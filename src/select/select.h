@@ -55,6 +55,9 @@ kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job);
  * KITH_E_DEVICE, E_DEVICE_MEMORY, E_CANCELLED, and those of kin_select_host. */
 kith_status kin_select_device(kith_ctx *ctx, struct kin_gpu *gpu, const kin_select_job *job,
                               bool on_device);
+/* Of rows, at least one, on the device, as a part of another job: on the stream, and nothing is
+ * told of its progress. */
+kith_status kin_select_part(kith_ctx *ctx, struct kin_gpu *gpu, const kin_select_job *job);
 /* Scratch memory that all rows of such a job take at once, where it lies on the device. */
 uint64_t kin_select_device_scratch(const struct kin_gpu *gpu, const kin_select_job *job);
 

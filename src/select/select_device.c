@@ -440,13 +440,24 @@ uint64_t kin_select_device_scratch(const kin_gpu *gpu, const kin_select_job *job
     return job->rows == 0 ? 0 : gpu->module->select[known.number].scratch(gpu->stream, &known);
 }
 
+static device_work work_of(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job)
+{
+    return (device_work){.ctx = ctx,
+                         .gpu = gpu,
+                         .job = with_method(gpu, job),
+                         .value_bytes = kin_select_type_bytes(job->dtype)};
+}
+
+kith_status kin_select_part(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job)
+{
+    const device_work w = work_of(ctx, gpu, job);
+    return select_there(&w, &w.job, false);
+}
+
 kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job,
                               bool on_device)
 {
-    const device_work w = {.ctx = ctx,
-                           .gpu = gpu,
-                           .job = with_method(gpu, job),
-                           .value_bytes = kin_select_type_bytes(job->dtype)};
+    const device_work w = work_of(ctx, gpu, job);
     if (job->rows == 0) {
         return KITH_OK;
     }

@@ -38,7 +38,10 @@
  *               columns 60 % of it, in up to 16 half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to
  *               16, 3.3e-4 in 24), a graph half; metrics without a product: 1e12 components a
  *               second. The tree: bench_tree_gpu.py, 4 to 15 columns, k = 10, within a quarter of
- *               each (uniform points in 8 to 15 columns, colour in 4 to 15)
+ *               each (uniform points in 8 to 15 columns, colour in 4 to 15).
+ *   long lists  on it, 4,000 queries of a million points (docs/notes/tree.md): all pairs take 1.2
+ *               to 2 ns for each of the k from 2,100 to 65,536, in 3 to 128 columns; the tree
+ *               about 5 in 3 columns and 10 in 10; less of either where queries are many
  */
 #include "tree/tree_cost.h"
 
@@ -83,7 +86,8 @@ static double ask_ns(const kin_tree_cost *c, double looked)
 
 static double ordered_ns(const kin_tree_cost *c)
 {
-    return (double)c->points * (c->pairs_point + c->pairs_pair * (double)c->queries);
+    return (double)c->points * (c->pairs_point + c->pairs_pair * (double)c->queries) +
+           c->pairs_query * (double)c->queries;
 }
 
 /* Without an order nothing is skipped, and limits fall later. */
@@ -259,6 +263,7 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
 {
     const int32_t cols = kin_place_cols(request->distance.metric, request->distance.cols);
     const bool screens = kin_fused_screens(request, points, queries);
+    const double listed = wanted > KIN_FUSED_PASS_K ? (double)wanted : 0.0;
     return (kin_tree_cost){
         .points = points,
         .queries = queries,
@@ -267,9 +272,11 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
         .unit = (double)(kin_tree_gpu_usual_leaf(cols) + wanted),
         .tree_start = 3e6, /* launches of building and searching, and waiting for them */
         .tree_point = 5.0,
-        .tree_query = 0.1 + 0.2 * (double)cols + 0.08 * (double)wanted,
+        .tree_query =
+            0.1 + 0.2 * (double)cols + 0.08 * (double)wanted + (3.0 + 0.7 * (double)cols) * listed,
         .tree_pair = 1e-4 * (12.0 + (double)cols), /* nodes, groups of leaves, canonical keys */
         .pairs_pair = gpu_pair_ns(request, screens, graph),
+        .pairs_query = 1.3 * listed,
         .sample = 4e6};
 }
 

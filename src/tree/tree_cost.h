@@ -25,8 +25,9 @@ typedef struct kin_tree_cost {
     double pairs_point; /* of the corpus, before all pairs; */
     double pairs_order; /* of it, its order. 0: there is one in any case */
     double pairs_pair;
-    double pairs_key; /* of all pairs that are compared at once; 0: they are not */
-    double sample;    /* asking the least sample */
+    double pairs_query; /* its list */
+    double pairs_key;   /* of all pairs that are compared at once; 0: they are not */
+    double sample;      /* asking the least sample */
 } kin_tree_cost;
 
 /* On the processor; queries of a graph: its points. */

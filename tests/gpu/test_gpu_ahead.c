@@ -25,6 +25,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const test_setting settings[] = {
     {TEST_SEARCH, KITH_F32, SHAPE_GAUSS, KITH_EUCLIDEAN, 300000, 40000, 128, 10},
@@ -361,10 +363,72 @@ static void parts_of_a_truth(void **state)
            worked, ahead);
 }
 
+/* ---- Answers behind -------------------------------------------------------------------------- */
+
+enum { BEHIND_BYTES = 600 << 20, STOPS = 8 };
+
+static int stop_at_once(void *arg, const char *phase, double done, double total)
+{
+    (void)phase;
+    return *(const bool *)arg && done < total;
+}
+
+/* One block of bytes to the host, all 0x5a: whether it came. */
+static kith_status fetch_behind(kith_ctx *ctx, kin_gpu *gpu, unsigned char *to, int32_t parts)
+{
+    void *block = NULL;
+    const uint64_t held = gpu->held;
+    test_works(ctx, kin_gpu_alloc(ctx, gpu, &block, BEHIND_BYTES, 1, "answers"));
+    test_works(ctx, kin_gpu_fill(ctx, gpu, block, 0x5a, BEHIND_BYTES));
+    const kin_gpu_fetches fetches = {.parts = {{to, block, BEHIND_BYTES}}, .count = parts};
+    test_works(ctx, kin_gpu_behind_begin(ctx, gpu, &fetches, block));
+    const kith_status status = kin_gpu_behind_end(ctx, gpu);
+    assert_true(gpu->held == held);
+    return status;
+}
+
+/* Nothing is fetched, or all of it, or what the caller stops; and after that all of it again. */
+static void answers_behind(void **state)
+{
+    (void)state;
+    bool stop = false;
+    int stopped_times = 0;
+    unsigned char *to = calloc(BEHIND_BYTES, 1);
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    kin_gpu *gpu = NULL;
+    assert_non_null(to);
+    params.device = "cuda";
+    params.progress = stop_at_once;
+    params.progress_arg = &stop;
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    test_works(ctx, kin_device_enter_gpu(ctx, kin_gpu_first(), &gpu));
+    test_works(ctx, fetch_behind(ctx, gpu, to, 0));
+    assert_int_equal(to[0], 0);
+    for (int i = 0; i < STOPS && stopped_times == 0; i++) { /* it may be quicker than we look */
+        stop = true;
+        stopped_times += fetch_behind(ctx, gpu, to, 1) == KITH_E_CANCELLED;
+        kin_forgive(ctx);
+    }
+    stop = false;
+    memset(to, 0, BEHIND_BYTES);
+    test_works(ctx, fetch_behind(ctx, gpu, to, 1));
+    for (int64_t i = 0; i < BEHIND_BYTES; i += 4001) {
+        assert_int_equal(to[i], 0x5a);
+    }
+    assert_int_equal(to[BEHIND_BYTES - 1], 0x5a);
+    assert_int_equal(stopped_times, 1);
+    kin_device_leave(ctx, gpu);
+    kith_ctx_free(ctx);
+    free(to);
+    printf("answers behind: none, stopped on their way, and all of %d MiB\n", BEHIND_BYTES >> 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes), cmocka_unit_test(parts_of_a_truth),
-        cmocka_unit_test(rows_on_the_device), cmocka_unit_test(stopped)};
+        cmocka_unit_test(answers_behind), cmocka_unit_test(same_bytes),
+        cmocka_unit_test(parts_of_a_truth), cmocka_unit_test(rows_on_the_device),
+        cmocka_unit_test(stopped)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,7 +234,9 @@ static void rescore_body(const void *job)
 
 int reference_fused_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
 {
-    if (job->all.keys == NULL && job->lists.k >= PLACES && job->lists.capacity > PLACES) {
+    enum { SHORT = 128 }; /* places that are not a block's */
+    const bool sorts = job->lists.k < PLACES || job->lists.capacity <= PLACES;
+    if (job->all.keys != NULL ? job->lists.capacity <= SHORT : !sorts) {
         return REFERENCE_INVALID;
     }
     const int status = reference_later(stream, rescore_body, job, sizeof *job);

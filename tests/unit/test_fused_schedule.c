@@ -165,7 +165,8 @@ static void test_units_have_room(void **state)
     for (int64_t tiles = 1; tiles < 500; tiles++) {
         for (int64_t unit = 1; unit <= 64; unit *= 4) {
             /* Any cut into pieces makes at most one part unit a piece. */
-            for (int64_t pieces = 1; pieces <= KIN_FUSED_PLAN_PIECES; pieces++) {
+            const int64_t most = kin_fused_plan_pieces(1, tiles + 2 * KIN_FUSED_PLAN_GROUP);
+            for (int64_t pieces = 1; pieces <= most; pieces++) {
                 int64_t units = 0;
                 for (int64_t p = 0; p < pieces; p++) {
                     const int64_t own = tiles * (p + 1) / pieces - tiles * p / pieces;
@@ -173,6 +174,15 @@ static void test_units_have_room(void **state)
                 }
                 assert_true(units <= kin_fused_plan_units(1, tiles, unit));
             }
+        }
+    }
+    /* Of a share that has a group fewer than there is room for. */
+    for (int64_t groups = 2; groups < 1200; groups++) {
+        const int64_t room = kin_fused_plan_units(groups * KIN_FUSED_PLAN_GROUP, 5000, 5000);
+        for (int64_t own = groups - 1; own <= groups; own++) {
+            const int64_t pieces = kin_fused_plan_pieces(own, 5000);
+            assert_true(pieces >= 1 && pieces <= KIN_FUSED_PLAN_PIECES);
+            assert_true(own * KIN_FUSED_PLAN_GROUP * pieces <= room);
         }
     }
     puts("units of any cut of a plan fit into their room");
