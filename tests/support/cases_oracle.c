@@ -295,8 +295,8 @@ static void run_settings(const setting *settings, size_t count, int first, int m
                 continue;
             }
             const int number = dear ? m + 1 : m; /* no setting goes without */
-            trial t = trial_make(s, metric_of((int)i, number), (int)i * 8 + m + 1,
-                                 (int)(i + i / 4) + m);
+            trial t =
+                trial_make(s, metric_of((int)i, number), (int)i * 8 + m + 1, (int)(i + i / 4) + m);
             run_trial(&t);
             trial_free(&t);
             cases += 1;

@@ -361,7 +361,10 @@ static void few_queries(void **state)
             continue;
         }
         kith_ctx *ctx = test_ctx((kin_isa)isa, 1 + isa % 2);
-        for (int i = 0; i < SHAPES * (test_is_slow_build() ? 1 : test_is_whole_build() ? 8 : 4); i++) {
+        for (int i = 0; i < SHAPES * (test_is_slow_build()    ? 1
+                                      : test_is_whole_build() ? 8
+                                                              : 4);
+             i++) {
             const int turn = i / SHAPES;
             const few_case c = {.metric = metrics[(i % SHAPES + turn / 2) % 4],
                                 .dtype = dtypes[(i % SHAPES / 2 + turn) % 3],
@@ -454,8 +457,9 @@ static int stop_screen(void *arg, const char *phase, double done, double total)
 }
 
 /* With every limit on memory under what shadows need a graph is made without them, as long as it
- * fits at all. The first of them is made; the others are seen to begin without them, and are stopped,
- * and under a sanitizer all are: to compare all words of all rows is the work of other tests there. */
+ * fits at all. The first of them is made; the others are seen to begin without them, and are
+ * stopped, and under a sanitizer all are: to compare all words of all rows is the work of other
+ * tests there. */
 static void make_graphs_with_less(kith_ctx *ctx, const kith_matrix *points,
                                   const kith_neighbors *cast, uint64_t most)
 {
