@@ -254,7 +254,7 @@ static void budgets_of(const setting *s)
         kin_tree_gpu_plan_need(&d.points, s->graph ? NULL : &d.queries, &request, UINT64_MAX);
     solved plenty = solve_by(s, &d, 1, 0);
     for (uint64_t budget = need.whole_bytes; budget > 1 << 18;
-         budget /= test_is_slow_build() ? 16 : 4) {
+         budget /= test_is_whole_build() ? 4 : 16) {
         solved one = solve_by(s, &d, 1, budget);
         solved all = solve_by(s, &d, 2, budget);
         const bool alone = strstr(test_logged, "one GPU alone goes on") != NULL;
