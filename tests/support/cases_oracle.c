@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact engines against the oracle: ids, doubles and floats, byte for byte, for every metric, type,
- * shape of data and engine, with 1, 2 and 3 threads. Adding a case is adding a row. */
+ * shape of data and engine, with 1, 2 and 3 threads; engines take turns (test_engine_takes). Adding
+ * a case is adding a row. */
 #include "kith/kith_papers.h"
 #include "metric/metric.h"
 #include "support/cases.h"
@@ -303,7 +304,8 @@ static void run_settings(const setting *settings, size_t count, int first, int m
         }
         first += metrics < 4 ? metrics : 0;
     }
-    printf("%s: %d cases are the oracle's bytes on every engine here\n", what, cases);
+    printf("%s: %d cases are the oracle's bytes on the engines here, which take turns\n", what,
+           cases);
 }
 
 #define SETTINGS(table, metrics, what) \

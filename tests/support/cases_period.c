@@ -376,8 +376,9 @@ static void test_trials(void **state)
         box_free(&b);
         count += 1;
     }
-    printf("period: %d random boxes, directly and by the tree, as the loop says on each engine\n",
-           count);
+    printf(
+        "period: %d random boxes, directly and by the tree, as the loop says on engines in turns\n",
+        count);
 }
 
 /* Many points: the tree has height; the processor's auto takes it; bytes of all pairs, threads 1
