@@ -578,7 +578,8 @@ static void run_trials(int64_t count, int64_t most_rows)
 static void test_small(void **state)
 {
     (void)state;
-    run_trials(test_is_slow_build() ? 500 : test_is_whole_build() ? 10000 : 2500, 30);
+    const bool all = test_is_whole_build() || test_engines_are_gpu();
+    run_trials(test_is_slow_build() ? 500 : all ? 10000 : 2500, 30);
 }
 
 /* Groups, and halves of them, are jobs of an engine. */
