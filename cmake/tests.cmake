@@ -118,18 +118,19 @@ else()
   endif()
   # The longest begin first, so that no core waits for one of them at the end: by the seconds of a processor that
   # they take in the build that is slowest with them.
-  foreach(long test_exact_oracle:100 test_exact_shadow:100 test_gpu_budgets:80 test_graph_driver_gpu:80
+  foreach(long test_exact_oracle:70 test_exact_shadow:45 test_gpu_budgets:80 test_graph_driver_gpu:80
           test_fault_memory:75 test_descent_api:65 test_tree_search:60 test_exact_same_bytes:55
           test_descent:55 test_exact_numerics:55 test_tree_radius:50 test_select_scan:50 test_exact_far:50
           test_graph_relatives_gpu:45 test_select_bodies:45 test_exact_tiles:40 test_radius:35
           test_pipeline:30 test_descent_recall:30 test_plan:25 test_progress:25
           test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25 test_pairs:25 test_period:20
           test_select_upload:20 test_upload_ahead:20 test_papers_buffer_tree:20 test_graph_search:20
-          test_team_driver:20 test_pipeline_costs:20 test_filter:20 test_choice:15
+          test_team_driver:20 test_pipeline_costs:20 test_filter:20 test_choice:15 test_team_trees:40 test_team_index:35 test_team_starts:30 test_tree_places:25
           test_index_change:15 test_graph_ggm:15 test_merge:10 test_upload_drivers:10
-          reference_test_gpu_team:55 reference_test_gpu_both:40 reference_test_gpu_index:25
+          reference_test_gpu_team:60 reference_test_gpu_both:45 reference_test_gpu_index:25
           reference_test_buffer_tree_gpu:20 reference_test_gpu_spaces:20 reference_test_tree_radius_gpu:20
-          reference_test_gpu_arrays:10
+          reference_test_gpu_graph_index:20 reference_test_gpu_seats:20 reference_test_gpu_limits:10
+          reference_test_gpu_arrays:10 reference_test_fused_lists:10
           reference_test_fused_screen:10 reference_test_gpu_tree_index:10 reference_test_tree_build_gpu:10)
     string(REPLACE ":" ";" long ${long})
     list(GET long 0 name)

@@ -515,7 +515,7 @@ static kith_status run_job(const input *in, const job *j, test_faulty *f, uint64
 static void nth_allocation_fails(void **state)
 {
     const input *in = *state;
-    const long step = test_is_slow_build() ? 5 : 1;
+    const long step = test_is_slow_build() ? 9 : 1;
     long failures = 0;
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         kith_status status = KITH_E_MEMORY;

@@ -200,16 +200,19 @@ static void far_apart(void **state)
     static const double away[] = {0.5, 2.0, 1e3, 1e6};
     kith_ctx *cpu = test_cpu_ctx();
     int at_once = 0;
-    for (int i = 0; i < 4; i++) {
+    int cases = 0;
+    for (int i = 0; i < 4; i += test_is_slow_build() ? 3 : 1) {
         const both b = {.dtype = KITH_F32,
                         .metric = KITH_EUCLIDEAN,
                         .shapes = {SHAPE_GAUSS, SHAPE_GAUSS},
                         .rows = {2200, 1100},
                         .away = away[i]};
         at_once += check(cpu, &b) > 0;
+        cases++;
     }
-    assert_true(at_once > 0 && at_once < 4);
-    printf("4 sets, 0.5 to 1e6 from a second one: the same bytes, %d by one product\n", at_once);
+    assert_true(at_once > 0 && at_once < cases);
+    printf("%d sets, 0.5 to 1e6 from a second one: the same bytes, %d by one product\n", cases,
+           at_once);
     kith_ctx_free(cpu);
 }
 

@@ -556,10 +556,9 @@ static void check(kith_ctx *ctx, kith_ctx *other, const job *j, int64_t trial)
     }
 }
 
-static void run_trials(int64_t trials, int64_t most_rows)
+static void run_trials(int64_t count, int64_t most_rows)
 {
     kith_ctx *ctxs[] = {test_engine_best_ctx(1), test_engine_best_ctx(3)};
-    const int64_t count = test_is_slow_build() ? trials / 20 : trials;
     for (int64_t trial = 0; trial < count; trial++) {
         job j = draw_job(most_rows);
         j.params.filter = &j.filter;
@@ -579,14 +578,15 @@ static void run_trials(int64_t trials, int64_t most_rows)
 static void test_small(void **state)
 {
     (void)state;
-    run_trials(10000, 30);
+    const bool all = test_is_whole_build() || test_engines_are_gpu();
+    run_trials(test_is_slow_build() ? 500 : all ? 10000 : 2500, 30);
 }
 
 /* Groups, and halves of them, are jobs of an engine. */
 static void test_large(void **state)
 {
     (void)state;
-    run_trials(50, MANY);
+    run_trials(test_is_slow_build() ? 2 : 50, MANY);
 }
 
 /* ---- Mistakes ------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tree against all pairs, byte for byte: metrics, types, columns, k, data on which bounds and
  * orders go wrong, graphs and searches, own and excluded ids, equal rows, tiny sets. */
+#include "base/base_ctx.h"
 #include "support/cases.h"
 #include "support/support_engines.h"
 #include "support/support_gpu.h"
@@ -16,6 +17,9 @@ static void shapes_of(kith_ctx *ctx, void *arg)
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_U8, KITH_BF16, KITH_I8};
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
         for (int m = 0; m < TEST_TREE_METRICS; m++) {
+            if (!test_engine_takes((int)ctx->isa, (shape + m) / 2)) {
+                continue;
+            }
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t cols = 1 + (shape * 5 + m * 3) % 19;
             test_rows points =

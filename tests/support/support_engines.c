@@ -49,6 +49,11 @@ const char *test_engine_name(const kith_ctx *ctx)
     return on_gpu ? "cuda" : kith_ctx_get_params(ctx)->isa;
 }
 
+bool test_engine_takes(int engine, int number)
+{
+    return on_gpu || test_is_thread_build() || test_is_whole_build() || (engine + number) % 2 == 0;
+}
+
 void test_on_each_engine(void (*fn)(kith_ctx *ctx, void *arg), void *arg)
 {
     const int first = test_is_thread_build() && !on_gpu ? (int)kin_cpu_best() : 0;

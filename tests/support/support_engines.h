@@ -23,6 +23,11 @@ kith_ctx *test_engine_best_ctx(int32_t threads);
 /* "avx2", "cuda". */
 const char *test_engine_name(const kith_ctx *ctx);
 
+/* Whether an engine takes a case of this number: of cases in turns that differ little every other
+ * one, and its neighbours the others; all with KITH_CASES=all, or where there is no other engine.
+ */
+bool test_engine_takes(int engine, int number);
+
 /* Calls fn for a context of each engine. */
 void test_on_each_engine(void (*fn)(kith_ctx *ctx, void *arg), void *arg);
 

@@ -155,6 +155,12 @@ bool test_is_slow_build(void)
     return test_is_thread_build() || (cases != NULL && strcmp(cases, "few") == 0);
 }
 
+bool test_is_whole_build(void)
+{
+    const char *cases = getenv("KITH_CASES");
+    return cases != NULL && strcmp(cases, "all") == 0;
+}
+
 bool test_is_sanitized_build(void)
 {
 #ifdef ADDRESS_BUILD

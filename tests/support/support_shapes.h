@@ -40,6 +40,9 @@ bool test_is_thread_build(void);
 bool test_is_slow_build(void);
 /* The same, or some times slower: where every other of very many cases will do. */
 bool test_is_sanitized_build(void);
+/* KITH_CASES=all in the environment (`make check-full`): cases that differ little from others, too.
+ */
+bool test_is_whole_build(void);
 /* Rows for what is quick on a GPU alone: in a slow build an eighth of them, but so many that a
  * descent has rounds and a search walks. */
 int64_t test_fewer(int64_t rows);

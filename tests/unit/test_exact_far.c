@@ -148,7 +148,8 @@ static void same_answers(void **state)
         for (int set = 0; set < SET_COUNT && kin_cpu_has((kin_isa)isa); set++) {
             test_rows rows = rows_of((far_set)set, set % 2 == 0 ? KITH_F32 : KITH_F64, SMALL);
             kith_ctx *ctx = test_ctx((kin_isa)isa, 1);
-            for (int m = 0; m < 3; m++) {
+            const bool one = test_is_slow_build(); /* of the metrics, another for the next rows */
+            for (int m = one ? (isa + set) % 3 : 0; m < 3; m += one ? 3 : 1) {
                 kith_report report;
                 kith_neighbors answer = graph_of(ctx, &rows, metrics[m], &report);
                 check_rows(&rows, metrics[m], &answer, ASKED);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/base_ctx.h"
 #include "support/support_engines.h"
 #include "support/support_faulty.h"
 #include "support/support_shapes.h"
@@ -201,6 +202,9 @@ static void shapes_of(kith_ctx *ctx, void *arg)
         /* Every other pair, or one of each shape, then. */
         const int step = test_is_slow_build() ? METRIC_COUNT : test_is_sanitized_build() ? 2 : 1;
         for (int m = shape % step; m < METRIC_COUNT; m += step) {
+            if (!test_engine_takes((int)ctx->isa, (shape + m) / 2)) {
+                continue;
+            }
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t d = cols[(shape / 2 + 3 * m) % 6];
             test_rows points = made(dtype, 201, d, (test_shape)shape, 7 + (uint64_t)shape);
