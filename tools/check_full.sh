@@ -32,6 +32,11 @@ step chips chips
 # Cases that differ little from others, too: what asks tests/support for KITH_CASES=all.
 step all-cases env KITH_CASES=all ctest --test-dir build -j "$jobs" --output-on-failure \
     -R "^(test_(exact_(oracle|same_bytes|shadow)|filter|period|team_trees|tree_(places|radius|search))|python_package)$"
+# The reference device has few cases by itself.
+for name in graph_index both team; do
+    step "all-cases-$name" env KITH_CASES=all KITH_REFERENCE_DEVICES=2 KITH_SOURCE="$PWD" \
+        KITH_CUDA_MODULE="$PWD/build/stubs/libkith_reference.so" "build/tests-gpu/test_gpu_$name"
+done
 step asan-build build asan-ubsan
 step asan env KITH_CASES=all ctest --preset asan-ubsan -j "$jobs"
 step tsan-build build tsan

@@ -124,15 +124,10 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
                  (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
 }
 
-bool kin_radius_may_be_negative(kith_metric metric)
-{
-    return kin_metric_get_traits(metric)->below_zero;
-}
-
 kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)
 {
     KIN_REFUSE_IF(radius != radius, ctx, "radius", "is NaN, must be a number");
-    KIN_REFUSE_IF(radius < 0.0 && !kin_radius_may_be_negative(metric), ctx, "radius",
+    KIN_REFUSE_IF(radius < 0.0 && !kin_metric_get_traits(metric)->below_zero, ctx, "radius",
                   "is %g, must be at least 0 for %s", radius, kith_metric_name(metric));
     return KITH_OK;
 }

@@ -38,8 +38,6 @@ kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, 
 kith_status kin_check_ids(kith_ctx *ctx, const kith_neighbors *graph, const char *name);
 /* A graph of so many points, whose ids are those. */
 kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows);
-/* Whether distances of this metric may be negative, and so a radius, too. */
-bool kin_radius_may_be_negative(kith_metric metric);
 /* A radius is a number, and one that the metric can have. */
 kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius);
 /* The radius of the k nearest: one that the metric can have, or none. */

@@ -9,10 +9,11 @@
 
 static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *radii, int64_t rows)
 {
+    const bool below_zero = kin_metric_get_traits(metric)->below_zero;
     for (int64_t i = 0; i < rows; i++) {
-        KIN_FAIL_IF(radii[i] != radii[i] || (radii[i] < 0.0 && !kin_radius_may_be_negative(metric)),
-                    ctx, KITH_E_ARGUMENT, kin_at_row("radii", i), "is %g, must be %s", radii[i],
-                    kin_radius_may_be_negative(metric) ? "a number" : "a number of at least 0");
+        KIN_FAIL_IF(radii[i] != radii[i] || (radii[i] < 0.0 && !below_zero), ctx, KITH_E_ARGUMENT,
+                    kin_at_row("radii", i), "is %g, must be %s", radii[i],
+                    below_zero ? "a number" : "a number of at least 0");
     }
     return KITH_OK;
 }

@@ -118,7 +118,7 @@ struct kith_ctx {
     int64_t progress_ns;          /* when the caller's progress function ran last */
     kin_phase phases[KIN_PHASES]; /* of this call, in the order in which they began */
     int32_t phase_count;
-    const char *progress_part; /* kin_progress_part */
+    const char *progress_part; /* phases are told as the beginning of this one, if it is not NULL */
 };
 
 /* A context of zeros with these parameters, from their allocator, which is not counted for it; NULL

@@ -186,7 +186,7 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
         ctx->report.recall = report->recall;
         ctx->report.reached = report->reached;
     }
-    kin_recall_samples_free(ctx, &w.samples);
+    kin_free(ctx, w.samples.block);
     return status;
 }
 

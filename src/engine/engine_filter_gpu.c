@@ -25,11 +25,14 @@ static const double SEAT_COL = 3e-11;
 
 enum { MOST_ROWS = 1 << 30 }; /* of a span */
 
+/* Pairs are picked for what a screen solves in one pass. */
 static bool may_pick(const kin_filter_job *job)
 {
+    const kin_request *request = &job->request;
     return job->filter.rule != KITH_RULE_EACH && job->queries.rows > 0 &&
-           !kin_filter_has_bitmaps(&job->filter) && job->request.method != KITH_METHOD_TREE &&
-           kin_fused_picks_take(&job->request, job->corpus.rows);
+           !kin_filter_has_bitmaps(&job->filter) && request->method != KITH_METHOD_TREE &&
+           request->pipeline == NULL && kin_exact_screens(&request->distance) &&
+           request->k < KIN_FUSED_PASS_K && job->corpus.rows > 0;
 }
 
 /* Seconds, about. */

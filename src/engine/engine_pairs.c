@@ -361,11 +361,11 @@ static kith_status foresee(const run *r, int64_t *rows)
     }
     left.points = left.others = r->radius.corpus;
     left.params.sample = kin_max_i64(1, kin_min_i64(USUAL_SAMPLE, *rows / SAMPLE_SHARE));
-    kin_progress_part(r->ctx, "sample");
+    r->ctx->progress_part = "sample"; /* phases of a part would say that the job is nearly done */
     const kith_status status = r->job->distance.metric == KITH_CUSTOM
                                    ? KITH_E_LIMIT
                                    : plan_pairs(r->ctx, &left, &r->radius.kept, &plan);
-    kin_progress_part(r->ctx, NULL);
+    r->ctx->progress_part = NULL;
     if (status == KITH_E_LIMIT || status == KITH_E_MEMORY) {
         kin_forgive(r->ctx);
         *rows = kin_ceil_div(*rows, PARTS);

@@ -521,12 +521,6 @@ kith_status kin_fused_delivery_run(kin_fused_answers *a, kin_fused_delivery *d, 
     return kin_fused_host_write(a, &lists);
 }
 
-kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count)
-{
-    const kin_fused_finished none = {.ids = ids, .rows = count};
-    return kin_fused_host_write(a, &none);
-}
-
 kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *pairs,
                                          const uint32_t *ids, int64_t rows, int32_t k)
 {

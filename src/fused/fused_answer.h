@@ -132,8 +132,6 @@ kith_status kin_fused_answers_take_whole(kin_fused_answers *a, const kin_pair *p
 /* Rows of the host's ids[]: canonical keys of all their pairs with cols. */
 kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *rows,
                                     const kin_fused_rows *cols, const uint32_t *ids, int64_t count);
-/* Rows that have no lists: the corpus has nothing but degenerate rows. ids: host. */
-kith_status kin_fused_answers_take_none(kin_fused_answers *a, const uint32_t *ids, int64_t count);
 
 /* Finished lists on their way to the outputs, a batch of rows at a time: whoever has a kernel that
  * writes them. */

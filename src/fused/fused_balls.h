@@ -43,7 +43,8 @@ void kin_fused_balls_free(const kin_fused_device *on, kin_fused_balls *balls);
 uint64_t kin_fused_balls_bytes(const kin_fused_balls *balls); /* of device memory */
 
 /* For so many queries, each of which wants k: *out is NULL where they gain nothing by it, or there
- * is no room. of: the set. What is not there yet is made on the stream: nobody waits. */
+ * is no room. of: the set. What is not there yet is made on the stream, whose kernels nobody
+ * waits for. */
 kith_status kin_fused_balls_take(const kin_fused_device *on, const kin_fused_set *of,
                                  kin_fused_balls *balls, int64_t queries, int64_t k,
                                  const kin_fused_balls **out);

@@ -531,7 +531,8 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, const kin_fused_work *w
     int64_t count = 0;
     kith_status status = KITH_OK;
     if (work->share.parts > 0) {
-        KIN_TRY(kin_fused_share_lost(&a->on, &work->share, &work->lists));
+        KIN_TRY(kin_gpu_gather(a->on.ctx, a->on.gpu, work->lists.lost, sizeof *work->lists.lost,
+                               work->share.firsts));
     }
     if (delivers) {
         status = kin_fused_work_lost(work, &lost, &count);

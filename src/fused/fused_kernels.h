@@ -273,7 +273,7 @@ typedef struct kin_fused_kth {
     const uint32_t *matrix; /* rows x pitch, by row - row0 */
     const uint32_t *minima; /* rows x pitch / 128, or NULL */
     int64_t pitch;
-    int64_t count; /* columns, a multiple of 128; or parts, of 16 */
+    int64_t count; /* columns, a multiple of 128; or parts of them, of 32 */
     const uint32_t *own;
     kin_bound_row col_worst;
 } kin_fused_kth;

@@ -185,7 +185,7 @@ bool kin_fused_again(kith_ctx *ctx, kin_gpu *gpu, kith_status status)
         return false; /* in lockstep nobody goes back alone */
     }
     if (status != KITH_E_DEVICE_MEMORY || !kin_gpu_narrow(gpu)) {
-        kin_gpu_widen(gpu);
+        gpu->narrowed = 0;
         return false;
     }
     kin_forgive(ctx);

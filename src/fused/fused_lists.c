@@ -298,9 +298,3 @@ kith_status kin_fused_share_reach(const kin_fused_device *on, const kin_fused_sh
 {
     return kin_gpu_gather(on->ctx, on->gpu, lists->reach, sizeof *lists->reach, share->firsts);
 }
-
-kith_status kin_fused_share_lost(const kin_fused_device *on, const kin_fused_share *share,
-                                 const kin_fused_lists *lists)
-{
-    return kin_gpu_gather(on->ctx, on->gpu, lists->lost, sizeof *lists->lost, share->firsts);
-}

@@ -125,8 +125,5 @@ kith_status kin_fused_share_lists(const kin_fused_device *on, kin_fused_share *s
 /* Reach of all rows, from their owners. */
 kith_status kin_fused_share_reach(const kin_fused_device *on, const kin_fused_share *share,
                                   const kin_fused_lists *lists);
-/* Which rows lost candidates, from their owners. */
-kith_status kin_fused_share_lost(const kin_fused_device *on, const kin_fused_share *share,
-                                 const kin_fused_lists *lists);
 
 #endif

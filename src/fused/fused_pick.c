@@ -384,9 +384,3 @@ kith_status kin_fused_pick_among(const kin_fused_device *on, const kin_fused_sol
     kin_gpu_free(on->gpu, block);
     return status;
 }
-
-bool kin_fused_picks_take(const kin_request *request, int64_t corpus_rows)
-{
-    return request->pipeline == NULL && kin_exact_screens(&request->distance) &&
-           request->k < KIN_FUSED_PASS_K && corpus_rows > 0;
-}

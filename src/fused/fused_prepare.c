@@ -406,7 +406,7 @@ static kith_status try_bytes(preparing *p, int64_t k)
     }
     take_type(p, KIN_FUSED_S8, &frame);
     out->byte_frame = frame;
-    if (frame.cols <= SHORT_COLS || kin_fused_type_settled(set->points, k)) {
+    if (frame.cols <= SHORT_COLS || set->points < KIN_FUSED_TYPE_POINTS || k > KIN_FUSED_TYPE_K) {
         return KITH_OK;
     }
     double candidates = 0.0;

@@ -240,8 +240,6 @@ enum { KIN_FUSED_TYPE_POINTS = 50000, KIN_FUSED_TYPE_K = 128 };
 /* Candidates of a pilot's row which say how many a row of the corpus has: a run has four times as
  * many rows, all near. */
 enum { KIN_FUSED_TYPE_TELLS = 512 };
-/* Whether so few points, or so many neighbours wanted, take halves without a try. */
-bool kin_fused_type_settled(int64_t points, int64_t k);
 
 /* frame: of quantised bytes; prepared->ids in an order in which near rows stand together.
  * candidates: what a screen in this frame leaves of a row's k neighbours and more. Waits. */

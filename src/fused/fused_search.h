@@ -332,8 +332,6 @@ kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
  * written, where there are more than 64 groups, where lists would be short, where many points are
  * equal, and where pairs shall serve one end. One GPU, all at once. */
 kith_status kin_fused_across(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done);
-/* Whether these answer such a request at all. */
-bool kin_fused_picks_take(const kin_request *request, int64_t corpus_rows);
 
 /* ---- Which way, and how much (fused_layout.c) ------------------------------------------------ */
 

@@ -191,7 +191,7 @@ typedef struct kin_fused_costs {
     const uint32_t *tiles;
     uint32_t tiles_a_block;       /* in `tiles`; 0: all blocks have the same */
     const kin_fused_worst *worst; /* of the tiles of cols, or NULL */
-    uint32_t *matrix;             /* count x pitch; of parts, count x pitch / 8 */
+    uint32_t *matrix;             /* count x pitch; of parts, / KIN_FUSED_PART */
     uint32_t *minima;             /* or NULL */
     bool parts;                   /* the least costs of parts of tiles are written, no others */
     int64_t pitch;                /* columns */

@@ -155,7 +155,8 @@ static kith_status answer_without_screen(kin_fused_answers *a, const kin_groups 
 {
     uint32_t *ids = NULL;
     KIN_TRY(ids_to_write(a->on.ctx, queries, &ids));
-    const kith_status status = kin_fused_answers_take_none(a, ids, queries->count);
+    const kin_fused_finished none = {.ids = ids, .rows = queries->count};
+    const kith_status status = kin_fused_host_write(a, &none);
     kin_free(a->on.ctx, ids);
     return status;
 }

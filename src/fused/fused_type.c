@@ -32,11 +32,6 @@ typedef struct pilot {
     uint32_t *counters; /* units, next, and the worst norm and lost */
 } pilot;
 
-bool kin_fused_type_settled(int64_t points, int64_t k)
-{
-    return points < KIN_FUSED_TYPE_POINTS || k > KIN_FUSED_TYPE_K;
-}
-
 static pilot pilot_of(const kin_fused_frame *frame, int64_t k)
 {
     return (pilot){.rows = kin_fused_chosen_of(frame, ROWS),

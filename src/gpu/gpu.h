@@ -33,7 +33,7 @@ typedef struct kin_gpu {
     uint64_t given;  /* the budget that it was opened with */
     uint64_t held;   /* bytes that drivers hold of it */
     uint64_t peak;
-    int32_t narrowed;            /* times, since the last kin_gpu_widen */
+    int32_t narrowed;            /* times, by kin_gpu_narrow, of this job */
     struct kin_gpu_cache *cache; /* every block, released ones waiting to be used again: cudaMalloc
                                     is slow, and cudaFree waits for the device */
     struct kin_gpu_staging *staging; /* pinned memory for copies; NULL until the first one */
@@ -133,7 +133,6 @@ uint64_t kin_gpu_scope(const kin_gpu *gpu);
 /* For a job that ran out of memory and is taken again: narrows the scope, and from now on no block
  * is larger than what was asked for makes it. false: the scope was nothing already. */
 bool kin_gpu_narrow(kin_gpu *gpu);
-void kin_gpu_widen(kin_gpu *gpu);
 
 /* `from` may be changed when this returns. Large copies go through pinned memory, in pieces, by all
  * threads of ctx, the host's copying overlapped with the device's. */
@@ -261,8 +260,9 @@ kith_status kin_gpu_fetch_all(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches
  * written to; kin_gpu_ahead_end frees the block, too. */
 kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches,
                                  void *block);
-/* Waits, asking the progress function; tells the error that the copy met. */
-kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu);
+/* Waits, asking the progress function; tells the error that the copy met. wanted false: the job has
+ * failed, so that the rest stays and nobody is asked or told. */
+kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu, bool wanted);
 
 /* For kin_gpu_close. */
 void kin_gpu_ahead_close(kin_gpu *gpu);

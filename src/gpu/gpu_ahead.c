@@ -18,8 +18,8 @@
  * Memory. Beside the rows, on the host: 2 MiB of pinned memory a lane and ferry (gpu_copy.c), from
  * the first hint until the device is closed.
  *
- * Cost. Copies go in portions of 64 MiB, between which an upload can be given up: some 0.1 ms of
- * threads a portion, 3 ms of copying. */
+ * Cost. Copies go in portions, uploads of 64 MiB and answers of 256, between which they can be
+ * given up: some 0.1 ms of threads a portion, 3 and 10 ms of copying. */
 #include "gpu/gpu.h"
 
 #include "host/host_clock.h"
@@ -433,7 +433,7 @@ static kith_status begin_behind(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetch
 kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches,
                                  void *block)
 {
-    kith_status status = kin_gpu_behind_end(ctx, gpu);
+    kith_status status = kin_gpu_behind_end(ctx, gpu, true);
     if (status == KITH_OK && fetches->count > 0 &&
         begin_behind(ctx, gpu, fetches, block) == KITH_OK) {
         return KITH_OK;
@@ -446,16 +446,19 @@ kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetc
     return status;
 }
 
-kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu)
+kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu, bool wanted)
 {
     ferry *u = gpu->ahead != NULL ? &gpu->ahead->behind : NULL;
-    const kith_status told = u != NULL && u->block != NULL ? await(ctx, u) : KITH_OK;
-    if (told != KITH_OK) {
+    if (u == NULL) {
+        return KITH_OK;
+    }
+    const kith_status told = wanted && u->block != NULL ? await(ctx, u) : KITH_OK;
+    if (u->block != NULL && (told != KITH_OK || !wanted)) {
         refuse_rest(u);
     }
     (void)land(gpu);
-    const kith_status status = u != NULL ? u->status : KITH_OK;
-    if (told != KITH_OK) {
+    const kith_status status = u->status;
+    if (told != KITH_OK || !wanted) {
         u->status = KITH_OK;
         return told;
     }

@@ -213,11 +213,6 @@ bool kin_gpu_narrow(kin_gpu *gpu)
     return possible;
 }
 
-void kin_gpu_widen(kin_gpu *gpu)
-{
-    gpu->narrowed = 0;
-}
-
 /* The device had less than we thought: others took some. The budget learns it, so that drivers plan
  * with what there is. A pool that lacks a block may have half of it. */
 static void learn_budget(kin_gpu *gpu, uint64_t wanted)

@@ -228,12 +228,6 @@ static kith_status find_controls(kin_graph_gpu_run *run, kin_hold *hold)
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-void kin_graph_gpu_watch_free(kin_graph_gpu_run *run)
-{
-    kin_hold_end(&run->watch.hold);
-    kin_answer_free(run->on.ctx, &run->watch.answer);
-}
-
 static kith_status make_room(kin_graph_gpu_run *run)
 {
     kith_ctx *ctx = run->on.ctx;

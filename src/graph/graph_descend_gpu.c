@@ -202,7 +202,8 @@ static kith_status descend(kin_graph_gpu_run *run, kin_graph_outcome *outcome)
 
 static void free_run(kin_graph_gpu_run *run)
 {
-    kin_graph_gpu_watch_free(run);
+    kin_hold_end(&run->watch.hold);
+    kin_answer_free(run->on.ctx, &run->watch.answer);
     kin_gpu_free(run->on.gpu, run->aside);
     kin_gpu_free(run->on.gpu, run->graph.words);
     kin_fused_corpus_free(run->on.ctx, run->corpus);

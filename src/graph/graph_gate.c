@@ -111,12 +111,6 @@ kith_status kin_graph_guide_make(kith_ctx *ctx, const kin_graph_gate *gate, int6
     return kin_layout_make(ctx, name_guide, guide, "queries at a gate", &guide->block);
 }
 
-void kin_graph_guide_free(kith_ctx *ctx, kin_graph_guide *guide)
-{
-    kin_free(ctx, guide->block);
-    *guide = (kin_graph_guide){0};
-}
-
 /* ---- Centres -------------------------------------------------------------------------------- */
 
 /* Up to ROWS queries, gathered, and what they cost beside a product. */

@@ -261,7 +261,6 @@ int32_t kin_graph_gpu_longest(int32_t length, int32_t lengthenings);
 kith_status kin_graph_gpu_watch_make(kin_graph_gpu_run *run);
 /* Where controls stand, once positions will not change any more. */
 kith_status kin_graph_gpu_watch_place(kin_graph_gpu_run *run);
-void kin_graph_gpu_watch_free(kin_graph_gpu_run *run);
 /* Looks, and asks the caller; round->phi is filled. */
 kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
                                 kin_graph_verdict *verdict);

@@ -189,7 +189,7 @@ static void free_workers(walking *w, kin_graph_effort *effort)
         worker *own = &w->workers[t];
         effort->met += own->guide.evaluations;
         effort->walked += own->walker.evaluations;
-        kin_graph_guide_free(w->ctx, &own->guide);
+        kin_free(w->ctx, own->guide.block);
         kin_free(w->ctx, own->lists);
         kin_graph_way_free(w->ctx, &own->walker);
     }

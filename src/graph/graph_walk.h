@@ -53,7 +53,6 @@ typedef struct kin_graph_guide {
  * serves many queries at once. */
 kith_status kin_graph_guide_make(kith_ctx *ctx, const kin_graph_gate *gate, int64_t queries,
                                  int64_t meets, kin_graph_guide *guide);
-void kin_graph_guide_free(kith_ctx *ctx, kin_graph_guide *guide);
 
 /* Queries first .. first + count - 1 of `asked`, rows in the frame of the points: lists, count x
  * length, get the nearest of all points that they meet, ascending, and KIN_GRAPH_EMPTY behind.

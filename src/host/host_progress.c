@@ -64,11 +64,6 @@ kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double to
     return tell(ctx, phase, here, total);
 }
 
-void kin_progress_part(kith_ctx *ctx, const char *name)
-{
-    ctx->progress_part = name;
-}
-
 kith_status kin_progress_close(kith_ctx *ctx)
 {
     kith_status status = KITH_OK;

@@ -69,10 +69,6 @@ kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double to
 
 /* The end of a step behind which others follow: what was told of is done. */
 kith_status kin_progress_close(kith_ctx *ctx);
-/* From now on all phases are told as the beginning of this one, until it is NULL again: of a part
- * of a job whose own phases would say that the job is nearly done. */
-void kin_progress_part(kith_ctx *ctx, const char *name);
-
 /* The end of a public call: what was told of is done, and it is too late to stop. Hands the status
  * on. */
 kith_status kin_progress_end(kith_ctx *ctx, kith_status status);

@@ -101,12 +101,6 @@ kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_pa
     return kin_layout_make(ctx, name_heaps, heaps, "keys of rows", &heaps->block);
 }
 
-void kin_papers_heaps_free(kin_papers_heaps *heaps)
-{
-    kin_free(heaps->ctx, heaps->block);
-    heaps->block = NULL;
-}
-
 typedef struct running {
     const kin_papers_heaps *heaps;
     const kin_fused_hit *hits;

@@ -116,7 +116,7 @@ static void free_hybrid(hybrid *h)
             h->a->on.gpu->module->ops->event_free(h->marks[m]);
         }
     }
-    kin_papers_heaps_free(&h->heaps);
+    kin_free(h->heaps.ctx, h->heaps.block);
     kin_hold_end(&h->host);
     kin_hold_end(&h->device);
 }

@@ -43,9 +43,8 @@ typedef struct kin_papers_heaps {
     struct kin_papers_heap *threads;
 } kin_papers_heaps;
 
-/* Rows have at most `room` hits. */
+/* Rows have at most `room` hits. The caller frees the block. */
 kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_papers_heaps *heaps);
-void kin_papers_heaps_free(kin_papers_heaps *heaps);
 /* Of a thread. */
 uint64_t kin_papers_heaps_bytes(int64_t k, int64_t room);
 

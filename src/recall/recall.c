@@ -176,11 +176,6 @@ kith_status kin_recall_samples_make(kith_ctx *ctx, uint64_t seed, kin_recall_sam
     return KITH_OK;
 }
 
-void kin_recall_samples_free(kith_ctx *ctx, kin_recall_samples *samples)
-{
-    kin_free(ctx, samples->block);
-}
-
 static kin_recall_sums recalls(const kin_recall_samples *s, unsigned part)
 {
     const kin_recall_control *control = &s->control;

@@ -82,9 +82,9 @@ typedef struct kin_recall_samples {
     void *block;
 } kin_recall_samples;
 
-/* samples: rows, each, decides and control.at are set, the rest is zero. each 0: none are drawn. */
+/* samples: rows, each, decides and control.at are set, the rest is zero. each 0: none are drawn.
+ * Their block is the caller's to free. */
 kith_status kin_recall_samples_make(kith_ctx *ctx, uint64_t seed, kin_recall_samples *samples);
-void kin_recall_samples_free(kith_ctx *ctx, kin_recall_samples *samples);
 /* The recall that decides, of what the control has found; -1 where no rows were drawn. */
 double kin_recall_decide(const kin_recall_samples *samples);
 /* The telling sample's recall and its interval. */

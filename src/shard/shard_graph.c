@@ -286,7 +286,7 @@ static void release(sharded *s)
     (void)kin_shard_follow_end(&s->job);
     kin_shard_run_free(&s->run);
     kin_shard_folder_close(&s->folder);
-    kin_shard_bounds_free(&s->job);
+    kin_bounds_free(s->job.ctx, &s->job.bounds.bounds);
     kin_shard_group_free(&s->job);
     kin_shard_sample_free(&s->job);
     kin_free(ctx, s->job.pair_rows);

@@ -111,8 +111,3 @@ kith_status kin_shard_bounds_make(kin_shard_job *job)
     const kin_bounds_sets sets = sets_of(job, job->shards);
     return kin_bounds_make(job->ctx, &sets, &job->bounds.bounds);
 }
-
-void kin_shard_bounds_free(kin_shard_job *job)
-{
-    kin_bounds_free(job->ctx, &job->bounds.bounds);
-}

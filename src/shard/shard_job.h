@@ -129,7 +129,6 @@ kith_status kin_shard_note(const kin_shard_job *job, kith_status status,
 uint64_t kin_shard_bounds_bytes(const kin_shard_job *job, int32_t shards);
 /* job->bounds, after the number of shards is known. */
 kith_status kin_shard_bounds_make(kin_shard_job *job);
-void kin_shard_bounds_free(kin_shard_job *job);
 
 /* A descent as calls on a graph have it. */
 static inline kith_search_params kin_shard_search_params(const kith_descent_params *like, int64_t k)

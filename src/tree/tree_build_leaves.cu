@@ -8,8 +8,8 @@
  * KIN_TREE_LANES.
  *
  * Cost. A level of a plot is two looks at a key a column and point, and a pass over as many
- * counters as a plot has places for each digit: two digits of the root, three below. Limits. 256
- * leaves. */
+ * counters as a plot has places for each digit: of a node l levels below the root as many as its
+ * keys' range has digits of 12 - l bits, two or three as a rule. Limits. 256 leaves. */
 #include "tree/tree_launch.cuh"
 
 #include <cub/block/block_scan.cuh>
@@ -109,9 +109,8 @@ KIN_DEVICE void measure_plot(const plot &p, const plot_share &s, int32_t column)
     __syncthreads(); /* extents are known */
 }
 
-/* A thread a node: what choose_columns_kernel
- * does. Where nothing goes right, everything is left of
- * the split. */
+/* A thread a node: what choose_columns_kernel does. Where nothing goes right, everything is left
+ * of the split. */
 KIN_DEVICE void begin_plot_cuts(const plot &p, const plot_share &s, int32_t digit)
 {
     const int32_t j = (int32_t)threadIdx.x;

@@ -448,6 +448,7 @@ static kith_status search(searching *s)
     whole_job whole =
         whole_of(&s->corpus->points, queries, s->query->request, s->corpus->tree.height);
     whole.capacity = kin_tree_gpu_capacity(&s->solver);
+    whole.many = kin_tree_gpu_many(s->corpus->tree.points); /* equal rows are one */
     whole.place = s->query->place;
     kin_fused_stripes all = {.ctx = s->on.ctx,
                              .gpu = s->on.gpu,
@@ -459,7 +460,7 @@ static kith_status search(searching *s)
     all.stripe = cut_queries(&whole, kin_gpu_room(s->on.gpu), &all.ahead);
     s->behind = to_host(&whole) && all.stripe < all.rows;
     kith_status status = kin_fused_each_stripe(&all);
-    KIN_KEEP(status, kin_gpu_behind_end(s->on.ctx, s->on.gpu));
+    KIN_KEEP(status, kin_gpu_behind_end(s->on.ctx, s->on.gpu, status == KITH_OK));
     return status;
 }
 

@@ -334,7 +334,14 @@ static kith_status find_near(const kin_tree_gpu_solver *s, kin_hold *hold,
         places->count < kin_tree_gpu_many(s->tree->points)) {
         return KITH_OK;
     }
-    return kin_gpu_hold_alloc(hold, s->on.gpu, &places->near, bytes, "rows near each other");
+    const kith_status status =
+        kin_gpu_hold_alloc(hold, s->on.gpu, &places->near, bytes, "rows near each other");
+    if (status == KITH_E_DEVICE_MEMORY) { /* then they are read where they are */
+        kin_forgive(s->on.ctx);
+        places->near = NULL;
+        return KITH_OK;
+    }
+    return status;
 }
 
 /* Rows that lost something go to r. What fails leaves r as it was, and may be done again. */

@@ -382,7 +382,7 @@ static kith_status fetch_behind(kith_ctx *ctx, kin_gpu *gpu, unsigned char *to, 
     test_works(ctx, kin_gpu_fill(ctx, gpu, block, 0x5a, BEHIND_BYTES));
     const kin_gpu_fetches fetches = {.parts = {{to, block, BEHIND_BYTES}}, .count = parts};
     test_works(ctx, kin_gpu_behind_begin(ctx, gpu, &fetches, block));
-    const kith_status status = kin_gpu_behind_end(ctx, gpu);
+    const kith_status status = kin_gpu_behind_end(ctx, gpu, true);
     assert_true(gpu->held == held);
     return status;
 }

@@ -252,7 +252,7 @@ class Cluster(Same):
 
         # How long the others try to reach one that was killed.
         set_until_end(cls.addClassCleanup, **{"distributed.comm.timeouts.connect": "8s"})
-        cls.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+        cls.cluster = LocalCluster(n_workers=4 if ALL else 2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
         cls.addClassCleanup(cls.cluster.close)
         cls.client = Client(cls.cluster)
         cls.addClassCleanup(cls.client.close)

@@ -247,7 +247,7 @@ static void run_trial(const trial *t)
     static const uint32_t flags[] = {KITH_INCLUDE_SELF, KITH_NO_SYMMETRY, KITH_NO_SKIP,
                                      KITH_INCLUDE_SELF | KITH_NO_SYMMETRY};
     for (int engine = 0; engine < test_engine_count(); engine++) {
-        const bool takes = test_is_slow_build() ? (engine + t->place) % 4 == 0
+        const bool takes = test_is_slow_build() ? test_engine_has_turn(engine, t->place, 4)
                                                 : test_engine_takes(engine, t->place);
         kith_ctx *ctx = takes ? test_engine_ctx(engine, 1 + (t->turn + engine) % 3) : NULL;
         if (ctx == NULL) {
@@ -278,8 +278,9 @@ static kith_metric metric_of(int turn, int number)
 }
 
 /* `metrics` of them for each setting, `first` being the first that metric_of counts. With the
- * address sanitizer every engine meets every setting with a fourth of them, other ones from setting
- * to setting; in a slow build every third setting, and half of its metrics. */
+ * address sanitizer and KITH_CASES=all every engine meets every setting with a fourth of them,
+ * other ones from setting to setting; in a slow build every third setting, a fourth of the engines
+ * each metric. */
 static void run_settings(const setting *settings, size_t count, int first, int metrics,
                          const char *what)
 {

@@ -49,9 +49,22 @@ const char *test_engine_name(const kith_ctx *ctx)
     return on_gpu ? "cuda" : kith_ctx_get_params(ctx)->isa;
 }
 
+/* Turns go by the instruction sets that are here. */
+bool test_engine_has_turn(int engine, int number, int of)
+{
+    int turn = 0;
+    int count = 0;
+    for (int i = 0; i < (int)KIN_ISA_COUNT; i++) {
+        turn += i < engine && kin_cpu_has((kin_isa)i) ? 1 : 0;
+        count += kin_cpu_has((kin_isa)i) ? 1 : 0;
+    }
+    return on_gpu || (turn + number) % (count < of ? count : of) == 0;
+}
+
 bool test_engine_takes(int engine, int number)
 {
-    return on_gpu || test_is_thread_build() || test_is_whole_build() || (engine + number) % 2 == 0;
+    return test_is_thread_build() || test_is_whole_build() ||
+           test_engine_has_turn(engine, number, 2);
 }
 
 void test_on_each_engine(void (*fn)(kith_ctx *ctx, void *arg), void *arg)

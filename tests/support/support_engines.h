@@ -27,6 +27,8 @@ const char *test_engine_name(const kith_ctx *ctx);
  * one, and its neighbours the others; all with KITH_CASES=all, or where there is no other engine.
  */
 bool test_engine_takes(int engine, int number);
+/* One in `of` of these, and each case has its engine, however few are here. */
+bool test_engine_has_turn(int engine, int number, int of);
 
 /* Calls fn for a context of each engine. */
 void test_on_each_engine(void (*fn)(kith_ctx *ctx, void *arg), void *arg);

@@ -230,8 +230,9 @@ static void budgets(void **state)
     int wrong = 0;
     (void)state;
     for (int i = 0; i < SETTINGS; i++) {
-        /* Every fourth one, then, which are all calls and ways, and the one of its kind. */
-        if (!test_is_slow_build() || i % 4 == 0 || settings[i].call == TEST_BOTH) {
+        /* Every fourth one, then, which are all calls and ways, the one of its kind, and a hybrid
+         * that screens. */
+        if (!test_is_slow_build() || i % 4 == 0 || settings[i].call == TEST_BOTH || i == 18) {
             wrong += run_setting(&settings[i]);
         }
     }

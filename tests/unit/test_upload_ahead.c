@@ -326,7 +326,7 @@ static void answers_behind(void **state)
     unsigned char *to[PARTS] = {calloc(PART_BYTES, 1), calloc(PART_BYTES, 1)};
     assert_true(to[0] != NULL && to[1] != NULL);
     bench_open(&b, 3);
-    assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_OK); /* of nothing */
+    assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu, true), KITH_OK); /* of nothing */
     for (int round = 1; round < 4; round++) {
         for (int twice = 0; twice < 2; twice++) { /* the second waits for the first */
             void *block = block_make(&b, round, &f, to);
@@ -336,7 +336,7 @@ static void answers_behind(void **state)
             assert_true(kin_gpu_ahead_end(b.gpu)); /* who needs memory has it */
             assert_int_equal(b.gpu->held, 0);
         }
-        assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_OK);
+        assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu, true), KITH_OK);
         assert_true(blocks_arrived(to, round));
         assert_int_equal(b.gpu->held, 0);
     }
@@ -360,7 +360,7 @@ static void answers_behind(void **state)
         test_faults.failing_copy = atomic_load(&test_counts.copies) + 50;
         assert_int_equal(kin_gpu_behind_begin(b.ctx, b.gpu, &f, block), KITH_OK);
         if (way == 0) {
-            assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_E_DEVICE);
+            assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu, true), KITH_E_DEVICE);
         } else if (way == 1) {
             block = block_make(&b, 6, &f, to);
             assert_int_equal(kin_gpu_behind_begin(b.ctx, b.gpu, &f, block), KITH_E_DEVICE);
@@ -369,7 +369,7 @@ static void answers_behind(void **state)
             kin_gpu_ahead_close(b.gpu);
         }
         kin_forgive(b.ctx);
-        assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_OK);
+        assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu, true), KITH_OK);
         bench_close(&b);
     }
     free(to[0]);
