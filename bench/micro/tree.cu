@@ -49,6 +49,7 @@
 #include <atomic>
 #define _STDATOMIC_H
 using std::atomic_bool;
+using std::atomic_int;
 using std::atomic_int_fast64_t;
 using std::atomic_uchar;
 using std::atomic_uint_fast64_t;

@@ -61,7 +61,7 @@ static inline uint64_t kin_queue_scratch(const kin_select_job *job, int64_t long
                              void *out)                                                    \
     {                                                                                      \
         const kin_scan_machine *machine = of;                                              \
-        memcpy(scratch, &machine, sizeof machine);                                         \
+        memcpy(scratch, &machine, sizeof(void *));                                         \
         select_any(job, run, scratch, out);                                                \
     }                                                                                      \
     static const kin_select_body queue_##isa = {scratch_bytes, select_##isa};
