@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. Thresholds come before volume. A seed, some thousand columns a row whose costs are written
- * out, gives every row a first reach; then stages of doubling size are screened with what the last
- * one proved, so that of the m-th column only about k/m pass: k ln(n / seed) candidates a row in
- * all.
+ * Idea. Thresholds come before volume. A seed, some thousand columns a row whose costs, or
+ * the least of each few where lists are not filled, are written out, gives every row a first reach;
+ * then stages of doubling size are screened with what the last one proved, so that of the m-th
+ * column only about k/m pass: k ln(n / seed) candidates a row in all.
  *
  *      graph    seed: own block and neighbours | as many offsets | twice as many | ... all,
  *               each stage's from both ends of what is left to half the circle
