@@ -108,6 +108,20 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
     return DeviceMatrix(matrix, array, where, about.stream or where.stream)
 
 
+def added(Y: Any, points: s.Matrix) -> DeviceMatrix | None:
+    """Y as it lies, complete, where an index of such points on a GPU takes it; else None."""
+    try:
+        matrix = as_device_matrix(Y, "Y")
+    except ValueError:  # of another type, or not row behind row
+        return None
+    rows = matrix.struct
+    alike = (rows.cols, rows.dtype, rows.stride_bytes) == (points.cols, points.dtype, 0)
+    if not alike or rows.rows == 0:
+        return None
+    matrix.maker.complete(matrix.stream)
+    return matrix
+
+
 def _readable(x: Any) -> tuple[Any, int]:
     """x as an array that tells where it lies, and its type where the array cannot say it, else 0."""
     if not is_torch(x):

@@ -539,8 +539,8 @@ class Index:
         neighbours of the new rows, and keeps its recall. Rows of another type keep their values:
         where the index' type does not hold them, it is made anew in the smallest one that holds
         all, but for a graph and rows on a GPU, which refuse them. X is let go: the index has its points for itself,
-        in host memory and on its device; an exact index of rows on a GPU has them there alone. Y on
-        a GPU is copied to the host.
+        in host memory and on its device; an exact index of rows on a GPU has them there alone, and
+        takes rows of its type from there. To others Y on a GPU comes by way of the host.
         """
         with self._handle.alone() as kept:
             kept.add(Y)

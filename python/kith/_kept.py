@@ -18,7 +18,7 @@ from ._handle import Pointer
 from ._library import lib
 from ._metrics import Distance
 from ._mixed import dtype_of, in_type, joined, stored
-from ._places import on_device, on_host
+from ._places import must_be_copied, on_device, on_host
 from ._progress import Progress
 from ._radius import RadiusJob, Ranges
 from ._results import Array, Fingerprint, Neighbors, Table, claim, copy_of
@@ -257,6 +257,13 @@ class Kept:
     def add(self, Y: Any) -> None:
         """Rows behind the last one."""
         points = self.points
+        if self.on_gpu and self.method == s.METHOD_EXACT and must_be_copied(Y):
+            from . import _cuda
+
+            there = _cuda.added(Y, points)
+            if there is not None:
+                self._change(lib.kith_index_add, c.byref(there.struct))
+                return
         added = as_matrix(Y, "Y", self._wanted.memory_limit)
         if added.struct.cols != points.cols:
             raise ValueError(

@@ -138,6 +138,10 @@ class _Torch:
     def settle(self) -> None:
         """PyTorch's users order streams themselves."""
 
+    def complete(self, _stream: int = 0) -> None:
+        """Waits for what the current stream holds, which is what fills its tensors."""
+        self._torch.cuda.current_stream(self._device).synchronize()
+
     def take(self, address: int | None, count: int, name: str) -> Any:
         """A copy of values that the library has on this GPU; ids, of uint32, become int64."""
         ids = name == "uint32"
@@ -146,7 +150,7 @@ class _Torch:
         kind = "int32" if ids else name
         lent = self._torch.as_tensor(_Lent(address, count, kind), device=self._device)
         own = self.wide(lent) if ids else lent.clone()
-        self._torch.cuda.current_stream(self._device).synchronize()
+        self.complete()
         return own
 
     def ends(self, ids: Any) -> tuple[int, int]:
@@ -154,7 +158,7 @@ class _Torch:
 
     def narrow(self, ids: Any) -> Any:
         narrow = (ids.int() if ids.dtype == self._torch.int64 else ids).contiguous()
-        self._torch.cuda.current_stream(self._device).synchronize()
+        self.complete()
         return narrow
 
     def whole(self, numbers: Any) -> Any:
@@ -164,7 +168,7 @@ class _Torch:
         if kind.is_floating_point or kind.is_complex or kind in others:
             return None
         wide = numbers.long().contiguous()
-        self._torch.cuda.current_stream(self._device).synchronize()
+        self.complete()
         return wide
 
     def to_host(self, tensor: Any) -> Any:
@@ -212,6 +216,11 @@ class _Cupy:
         """What was made here is complete, whichever stream reads it."""
         with self._there():
             self._cupy.cuda.get_current_stream().synchronize()
+
+    def complete(self, stream: int) -> None:
+        """Waits for what that stream holds."""
+        with self._there():
+            self._runtime.streamSynchronize(stream)
 
     def take(self, address: int | None, count: int, name: str) -> Any:
         kind = "int64" if name == "uint32" else name

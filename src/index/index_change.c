@@ -11,8 +11,8 @@ static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 typedef struct change {
     kith_ctx *ctx; /* the index' own */
     kith_index *index;
-    kith_matrix before; /* its rows, on the host */
-    void *copy;         /* of them, or NULL */
+    kith_matrix before; /* its rows, on the host or the index' GPU */
+    void *copy;         /* of them on the host, or NULL */
     void *rows;         /* of what it will be, in host memory, */
     void *there;        /* or in that of the index' GPU, */
     int64_t there_rows; /* which has room for so many */
@@ -22,6 +22,7 @@ typedef struct change {
     uint32_t *removed; /* those rows, rising */
     int64_t removed_count;
     kith_matrix added;
+    bool added_there; /* they lie on a GPU */
 } change;
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -83,7 +84,7 @@ static kith_status put_there(const change *c, int64_t to, const kith_matrix *fro
 {
     const kin_gpu_rows rows = kin_gpu_rows_of(from, first, count);
     char *at = (char *)c->there + to * rows.row_bytes;
-    return from == &c->before && c->copy == NULL
+    return (from == &c->before ? c->copy == NULL : c->added_there)
                ? kin_gpu_copy(c->ctx, c->index->gpu, at, rows.from,
                               (uint64_t)(count * rows.row_bytes))
                : kin_gpu_upload_rows(c->ctx, c->index->gpu, at, &rows);
@@ -113,10 +114,24 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const k
                  (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
 }
 
+/* Rows on a GPU, any, come to those that are there, and stand row behind row. */
+static kith_status find_added(change *c)
+{
+    const kith_matrix *added = &c->added;
+    const int64_t row_bytes = (int64_t)added->cols * kith_dtype_bytes(added->dtype);
+    c->added_there = c->index->gpu != NULL && kin_gpu_index_of(added->data) >= 0;
+    KIN_REFUSE_IF(c->added_there && !stays_there(c->index), c->ctx, "points",
+                  "lie on a GPU, and the index has its points in host memory (copy them there)");
+    KIN_ALLOW_IF(!c->added_there || added->stride_bytes == row_bytes, c->ctx, "points",
+                 "lie on a GPU %lld bytes apart, must be %lld (copy them)",
+                 (long long)added->stride_bytes, (long long)row_bytes);
+}
+
 /* Values are looked at where they are prepared, before anything is made of them. */
 static kith_status append_rows(change *c, const kith_matrix *given)
 {
     KIN_TRY(check_added(c->ctx, &c->before, given, &c->added));
+    KIN_TRY(find_added(c));
     if (stays_there(c->index)) {
         KIN_TRY(make_room(c, c->before.rows + c->added.rows));
         c->source.like = c->index->kept->fused;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Balls of tiles that an index which grew gets by its first search, and by no addition: whoever
- * asks first, and where there is no room for them. */
+ * Rows that come to an index on a GPU, from the host and from the GPU. Balls of tiles that an index
+ * which grew gets by its first search, and by no addition: whoever asks first, and where there is
+ * no room for them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -100,14 +102,16 @@ static uint64_t bytes_of(const late *b)
     return info.bytes;
 }
 
-/* Twice, and no balls are made meanwhile. */
+/* From the host and from the GPU, and no balls are made meanwhile. */
 static void grow_twice(late *b)
 {
     for (int i = 0; i < 2; i++) {
         kith_matrix more = b->all.matrix;
         more.data = (const char *)more.data + b->rows * more.stride_bytes;
         more.rows = MORE;
-        test_works(b->gpu, kith_index_add(b->gpu, b->index, &more));
+        const kith_matrix there = test_caller_copy(&b->l.c, &more);
+        test_works(b->gpu, kith_index_add(b->gpu, b->index, i == 0 ? &more : &there));
+        test_caller_release(&b->l.c, there.data);
         b->rows += MORE;
     }
     assert_non_null(balls_of(b));
@@ -249,8 +253,52 @@ static void balls_come_late(void **state)
     test_caller_close(&b.l.c);
 }
 
+/* Rows on the GPU that stand apart, or have a value that is none, or come to an index whose points
+ * are in host memory: the index stays what it was. */
+static void refused_there(void **state)
+{
+    enum { ROWS = 300, THIN = 6, WRONG_ROW = 17 };
+    test_caller c = test_caller_open();
+    kith_ctx *gpu = test_gpu_ctx(1, 0);
+    test_rows points = test_rows_make(KITH_F32, ROWS, THIN, 0);
+    test_rows apart = test_rows_make(KITH_F32, MANY_ASKED, THIN, (int64_t)sizeof(float));
+    kith_index_params made = kith_index_params_default();
+    kith_index *index = NULL;
+    kith_index *tree = NULL;
+    uint64_t seed = 3;
+    (void)state;
+    test_rows_fill(&points, 1.0, false, &seed);
+    test_rows_fill(&apart, 1.0, false, &seed);
+    const kith_matrix there = test_caller_copy(&c, &points.matrix);
+    const kith_matrix apart_there = test_caller_copy(&c, &apart.matrix);
+    test_works(gpu, kith_cuda_index_create(gpu, &there, &made, &index, c.handle));
+    made.method = KITH_METHOD_TREE;
+    test_works(gpu, kith_index_create(gpu, &points.matrix, &made, &tree));
+    test_fails(gpu, kith_index_add(gpu, index, &apart_there), KITH_E_ARGUMENT, "bytes apart");
+    test_fails(gpu, kith_index_add(gpu, tree, &there), KITH_E_ARGUMENT, "in host memory");
+    test_rows_set(&points, WRONG_ROW, 2, (double)NAN);
+    const kith_matrix wrong = test_caller_copy(&c, &points.matrix);
+    test_rows_set(&points, WRONG_ROW, 2, 0.5);
+    test_fails(gpu, kith_index_add(gpu, index, &wrong), KITH_E_DATA, "points[17, 2] is NaN");
+    test_works(gpu, kith_index_add(gpu, tree, &apart.matrix));
+    kith_index_info info = {.struct_size = sizeof info};
+    test_works(gpu, kith_index_inspect(index, &info));
+    assert_int_equal(info.points.rows, ROWS);
+    (void)printf("rows on the GPU that stand apart, hold a NaN or have no place: one error each\n");
+    kith_index_free(index);
+    kith_index_free(tree);
+    test_caller_release(&c, there.data);
+    test_caller_release(&c, apart_there.data);
+    test_caller_release(&c, wrong.data);
+    test_rows_free(&points);
+    test_rows_free(&apart);
+    kith_ctx_free(gpu);
+    test_caller_close(&c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(balls_come_late)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(balls_come_late),
+                                       cmocka_unit_test(refused_there)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -716,7 +716,7 @@ class Page(unittest.TestCase):
                 lambda: index().search(asked, 3, allow=allow, **groups),
             ),
             ("Index.radius", lambda: index().radius(asked, 1.0)),
-            ("Index.add", lambda: changed("add", asked)),
+            ("Index.add, to an exact one of their type", lambda: changed("add", asked)),
             ("Index.remove", lambda: changed("remove", Pretended(np.array([3, 7])))),
             ("merge(algorithm='nn_descent')", lambda: kith.merge(there, *parts, 5, **cpu)),
             ("merge(algorithm='brute')", lambda: kith.merge(there, *parts, 5, algorithm="brute")),
