@@ -9,7 +9,7 @@
 
 /* A thread's room for the list of one row. */
 typedef struct kin_answer {
-    const kin_groups *groups; /* of the corpus */
+    KIN_APART const kin_groups *groups; /* of the corpus */
     kith_metric metric;
     int64_t wanted; /* k, and one more where an id may be left out */
     kin_pair *list; /* wanted of them */

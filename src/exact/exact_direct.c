@@ -37,7 +37,7 @@ typedef struct list {
 } list;
 
 typedef struct worker {
-    double *query;
+    KIN_APART double *query;
     double *keys;
     list list;
     kin_answer answer;

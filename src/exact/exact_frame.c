@@ -29,7 +29,7 @@ bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpu
 
 /* One thread's share of the statistics, in its own cache lines. */
 typedef struct share {
-    double *values; /* one expanded row */
+    KIN_APART double *values; /* one expanded row */
     double *sum;
     double *low;
     double *high;

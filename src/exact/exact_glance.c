@@ -88,7 +88,7 @@ bool kin_glance_suits(const kin_prepared *corpus, const kin_request *request, in
 
 /* A thread's room for one query. */
 typedef struct worker {
-    double *query;
+    KIN_APART double *query;
     uint64_t *best;  /* of sections, then of panels: the worst last */
     uint64_t *words; /* of panels that pass */
     uint32_t ids[BATCH];

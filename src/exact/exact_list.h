@@ -47,7 +47,7 @@ typedef struct kin_lists {
 
 /* What one thread needs to compute canonical keys. */
 typedef struct kin_list_scratch {
-    double *query;
+    KIN_APART double *query;
     kin_pair *pairs; /* capacity of them, as keys, ids and words */
     double *keys;
     uint32_t *ids;

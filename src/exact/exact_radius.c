@@ -29,7 +29,7 @@ enum { STRIP = 16, SURVIVORS = 1 << 15 };
 enum { RANGE = 16384, KEYS = 256, USUAL_K = 10 };
 
 typedef struct worker {
-    kin_meet_work meet; /* first: what is taken of a meeting names its worker by it */
+    KIN_APART kin_meet_work meet; /* first: what is taken of a meeting names its worker by it */
     int32_t thread;
     uint64_t *survivors; /* query position above, point position below */
     int64_t survivor_count;

@@ -127,10 +127,10 @@ typedef struct kin_look {
 
 /* A thread's room, and what it counts. */
 typedef struct kin_meet_work {
-    uint32_t *rows;   /* the block for the unit, */
-    int64_t packed;   /* 1 + its number, */
-    bool packed_cast; /* the rows or their shadows */
-    uint32_t *panels; /* of sets of lines */
+    KIN_APART uint32_t *rows; /* the block for the unit, */
+    int64_t packed;           /* 1 + its number, */
+    bool packed_cast;         /* the rows or their shadows */
+    uint32_t *panels;         /* of sets of lines */
     kin_word *test;
     kin_meet_limits row;
     kin_meet_limits point;

@@ -23,7 +23,7 @@ static kith_status run_all_pairs(kith_ctx *ctx, const kin_prepared *corpus,
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 typedef struct writer {
-    kin_list_scratch scratch;
+    KIN_APART kin_list_scratch scratch;
     kin_answer answer;
 } writer;
 

@@ -24,9 +24,16 @@ typedef struct making {
     double *values;   /* KIN_SET_AT_ONCE rows of doubles for each thread, and a rounded one */
     uint32_t *points; /* the words of a rounded row for each thread */
     int64_t wide;
-    kin_bound_row *worst; /* by thread */
+    kin_bound_row *worst; /* by thread, each on its line of the cache, as their words are */
     int32_t threads;
 } making;
+
+enum { WORST_APART = KIN_MEM_ALIGNMENT / sizeof(kin_bound_row) };
+
+static int64_t words_apart(const kin_frame *frame)
+{
+    return kin_round_up(frame->groups, KIN_MEM_ALIGNMENT / (int64_t)sizeof(uint32_t));
+}
 
 /* What a rounded row is made of besides its words. */
 typedef struct row_facts {
@@ -271,7 +278,7 @@ static kith_status make_some(void *arg, int64_t part, int32_t thread)
     const int64_t first = part * KIN_SET_AT_ONCE;
     kin_set *set = m->set;
     const kin_frame *frame = set->frame;
-    uint32_t *words = m->points + (int64_t)thread * frame->groups;
+    uint32_t *words = m->points + thread * words_apart(frame);
     double *values = m->values + (int64_t)thread * (KIN_SET_AT_ONCE + 1) * m->wide;
     double *rounded = values + KIN_SET_AT_ONCE * m->wide;
     double off[KIN_SET_AT_ONCE];
@@ -283,7 +290,7 @@ static kith_status make_some(void *arg, int64_t part, int32_t thread)
                                   ? take_row(set, set->ids[p], rounded, words)
                                   : round_row(m, values + i * m->wide, rounded, words);
             facts.lost += off[i] / frame->scale * KIN_BOUND_WIDEN;
-            set_facts(set, p, &facts, &m->worst[thread]);
+            set_facts(set, p, &facts, &m->worst[thread * WORST_APART]);
         } else {
             memset(words, 0, (size_t)frame->groups * sizeof *words);
             set_padding(set, p);
@@ -329,9 +336,9 @@ static void name_making(kin_layout *layout, void *job)
     m->values =
         kin_layout_zeros(layout, kin_size_mul(threads, (KIN_SET_AT_ONCE + 1) * (uint64_t)m->wide),
                          sizeof *m->values);
-    m->points =
-        kin_layout_array(layout, kin_size_mul(threads, (uint64_t)frame->groups), sizeof *m->points);
-    m->worst = kin_layout_zeros(layout, threads, sizeof *m->worst);
+    m->points = kin_layout_array(layout, kin_size_mul(threads, (uint64_t)words_apart(frame)),
+                                 sizeof *m->points);
+    m->worst = kin_layout_zeros(layout, threads * WORST_APART, sizeof *m->worst);
 }
 
 kin_set kin_set_shape(const kin_frame *frame, int64_t points)
@@ -370,8 +377,8 @@ static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *se
         return status;
     }
     for (int32_t t = 0; t < m.threads; t++) {
-        set->worst.norm = fmax(set->worst.norm, m.worst[t].norm);
-        set->worst.lost = fmax(set->worst.lost, m.worst[t].lost);
+        set->worst.norm = fmax(set->worst.norm, m.worst[t * WORST_APART].norm);
+        set->worst.lost = fmax(set->worst.lost, m.worst[t * WORST_APART].lost);
     }
     return KITH_OK;
 }

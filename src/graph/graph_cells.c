@@ -11,7 +11,7 @@ enum { ROWS = 32, STRIPS_A_TASK = 8, SAMPLE = 3, MOST_STEPS = 8, SORTED = 8, MOS
 static const double CELLS = 2.5;
 
 typedef struct worker {
-    uint32_t *rows; /* gathered rows, as many as a kernel looks at */
+    KIN_APART uint32_t *rows; /* gathered rows, as many as a kernel looks at */
     uint32_t *orders;
     uint32_t *hits;
     uint32_t *no_limits; /* zeros: cells ask for nobody */

@@ -21,9 +21,9 @@ enum {
 enum { NEAR = 14, REVERSE = 10 };
 
 typedef struct worker {
-    uint32_t *met;   /* MOST positions, each once */
-    uint32_t *slots; /* SLOTS: 1 + place in met[], 0 for none */
-    uint8_t *fresh;  /* whether the way to it was new */
+    KIN_APART uint32_t *met; /* MOST positions, each once */
+    uint32_t *slots;         /* SLOTS: 1 + place in met[], 0 for none */
+    uint8_t *fresh;          /* whether the way to it was new */
     int32_t met_count;
     uint32_t *rows; /* PART gathered rows */
     kin_word *row_terms;

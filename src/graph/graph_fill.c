@@ -252,8 +252,12 @@ static kith_status find_most(void *arg, int64_t p, int32_t thread)
 {
     const relating *r = arg;
     const double *values = load(r, p, thread);
+    double most = 0.0;
     for (int32_t i = 0; i < r->cols; i++) {
-        r->most[thread] = fmax(r->most[thread], fabs(values[i]));
+        most = fmax(most, fabs(values[i]));
+    }
+    if (most > r->most[thread]) { /* seldom: others' stand beside it */
+        r->most[thread] = most;
     }
     return KITH_OK;
 }

@@ -54,7 +54,7 @@ uint64_t kin_graph_points_bytes(const kin_frame *frame, int64_t count);
 
 /* What one thread needs to match, and where it finds the orders. */
 typedef struct kin_graph_join {
-    const kin_graph_points *points;
+    KIN_APART const kin_graph_points *points;
     void (*least)(const uint32_t *orders, const uint32_t *back, int64_t stride, int32_t new_count,
                   int32_t count, const struct kin_graph_least *least);
     int32_t most_new;

@@ -21,11 +21,11 @@
 enum { COLS = 128, PART = 32, POSITIONS_A_LOCK = 16 };
 
 typedef struct worker {
-    uint32_t *cols;   /* COLS gathered rows, */
-    uint32_t *panels; /* and turned */
-    uint32_t *rows;   /* PART gathered rows, and as many as a kernel looks at */
-    uint64_t *words;  /* COLS lists */
-    uint64_t *joined; /* one list */
+    KIN_APART uint32_t *cols; /* COLS gathered rows, */
+    uint32_t *panels;         /* and turned */
+    uint32_t *rows;           /* PART gathered rows, and as many as a kernel looks at */
+    uint64_t *words;          /* COLS lists */
+    uint64_t *joined;         /* one list */
     kin_word col_terms[COLS];
     kin_word row_terms[KIN_GRAPH_ROWS_STEP];
     uint32_t col_limits[COLS];

@@ -157,7 +157,7 @@ void kin_graph_samples_meet(const kin_graph_samples *samples, const kin_graph_li
 
 /* What a thread needs. */
 typedef struct kin_graph_thread {
-    kin_graph_join matcher;
+    KIN_APART kin_graph_join matcher;
     kin_graph_seen seen;
     kin_graph_joined meetings[2]; /* the one that is matched, and the next, whose rows are on
                                         their way from memory */
@@ -348,7 +348,7 @@ void kin_graph_expand_lists_plan(kin_layout *plan, const kin_frame *frame, int64
  * choose whose keys are computed. */
 
 typedef struct kin_graph_finish_thread {
-    kin_list_scratch scratch;
+    KIN_APART kin_list_scratch scratch;
     kin_graph_join matcher; /* of one meeting: what the own position costs */
     kin_answer answer;
     kin_pair *scanned; /* groups of a scan */

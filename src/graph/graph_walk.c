@@ -38,7 +38,7 @@ void kin_graph_draw_entries(const kin_graph_entries *entries, int64_t count, con
 /* ---- A block -------------------------------------------------------------------------------- */
 
 typedef struct worker {
-    kin_graph_way walker;
+    KIN_APART kin_graph_way walker;
     kin_graph_guide guide;
     uint64_t *lists;
 } worker;

@@ -74,7 +74,7 @@ typedef struct extent {
 } extent;
 
 typedef struct worker {
-    double *queries; /* a group of them, expanded */
+    KIN_APART double *queries; /* a group of them, expanded */
     kin_answer answer;
     /* Where there are costs: */
     float *rounded; /* a group of queries, or a row of the corpus */

@@ -226,8 +226,9 @@ typedef struct kin_tree_build {
     uint32_t *order;
     uint64_t *words; /* (component, number), of the nodes that are split */
     uint64_t *room;  /* where a median is searched */
-    double *low;     /* threads x cols, while the corpus is measured */
+    double *low;     /* threads x apart, while the corpus is measured */
     double *high;
+    int64_t apart;     /* cols and more: a line of the cache has what one thread writes */
     double *scratches; /* by thread: a row, or a box */
     int64_t scratch_doubles;
     float *plots; /* by thread: rows of a node that is dealt, twice */

@@ -118,8 +118,8 @@ static kith_status measure_rows(void *arg, int64_t task, int32_t thread)
 {
     const kin_tree_build *b = arg;
     const int32_t cols = b->tree->cols;
-    double *low = b->low + (int64_t)thread * cols;
-    double *high = b->high + (int64_t)thread * cols;
+    double *low = b->low + thread * b->apart;
+    double *high = b->high + thread * b->apart;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->points);
     if (is_plain(b)) {
         measure_plain(b, task * ROWS_A_TASK, last, low, high);
@@ -160,15 +160,15 @@ static kith_status choose_units(kin_tree_build *b)
     const int32_t cols = tree->cols;
     const int32_t threads = b->ctx->threads;
     const double *period = b->corpus->distance.period;
-    for (int64_t i = 0; i < (int64_t)threads * cols; i++) {
+    for (int64_t i = 0; i < threads * b->apart; i++) {
         b->low[i] = INFINITY;
         b->high[i] = -INFINITY;
     }
     KIN_TRY(kin_parallel(b->ctx, "tree", kin_ceil_div(tree->points, ROWS_A_TASK), measure_rows, b));
     for (int32_t c = 0; c < cols; c++) {
         for (int32_t t = 1; t < threads; t++) {
-            b->low[c] = fmin(b->low[c], b->low[(int64_t)t * cols + c]);
-            b->high[c] = fmax(b->high[c], b->high[(int64_t)t * cols + c]);
+            b->low[c] = fmin(b->low[c], b->low[t * b->apart + c]);
+            b->high[c] = fmax(b->high[c], b->high[t * b->apart + c]);
         }
     }
     kin_tree_take_box(cols, period, b->low, b->high);
@@ -356,15 +356,14 @@ static void name_build(kin_layout *layout, void *job)
     const uint64_t threads = (uint64_t)b->threads;
     const uint64_t chunks = (uint64_t)kin_ceil_div(b->points, KIN_TREE_CHUNK);
     const uint64_t wide = (uint64_t)b->wide;
-    const uint64_t cols = (uint64_t)b->tree->cols;
     const uint64_t plot = 2 * (uint64_t)b->plot_points * wide;
     b->rows = kin_layout_array(layout, kin_size_mul(n, wide), sizeof *b->rows);
     b->lost = kin_layout_array(layout, n, sizeof *b->lost);
     b->order = kin_layout_array(layout, n, sizeof *b->order);
     b->words = kin_layout_array(layout, n, sizeof *b->words);
     b->room = kin_layout_array(layout, n, sizeof *b->room);
-    b->low = kin_layout_array(layout, threads * cols, sizeof *b->low);
-    b->high = kin_layout_array(layout, threads * cols, sizeof *b->high);
+    b->low = kin_layout_array(layout, threads * (uint64_t)b->apart, sizeof *b->low);
+    b->high = kin_layout_array(layout, threads * (uint64_t)b->apart, sizeof *b->high);
     b->chunks = kin_layout_array(layout, chunks, sizeof *b->chunks);
     b->chunk_boxes = kin_layout_array(layout, chunks * 2 * wide, sizeof *b->chunk_boxes);
     b->scratches =
@@ -390,7 +389,8 @@ static void size_build(kin_tree_build *b, int32_t threads)
     b->threads = threads;
     b->wide = (int32_t)kin_round_up(cols, KIN_TREE_QUARTER);
     b->plot_points = plot_points_of(b->points, b->wide, threads);
-    b->scratch_doubles = kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
+    b->apart = kin_round_up(cols, KIN_METRIC_LANES);
+    b->scratch_doubles = b->apart + 2 * KIN_TREE_QUARTER;
 }
 
 static kith_status make_build(kin_tree_build *b)

@@ -281,7 +281,7 @@ typedef struct kin_tree_job kin_tree_job;
 
 /* A thread's room. */
 typedef struct kin_tree_worker {
-    kin_tree_walk walk; /* whose owner this is */
+    KIN_APART kin_tree_walk walk; /* whose owner this is */
     const kin_tree_job *job;
     int32_t thread;
     uint32_t rows[KIN_PACKET]; /* the packet's queries */
