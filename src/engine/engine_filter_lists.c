@@ -92,7 +92,6 @@ kith_status kin_filter_begin(kin_hold *hold, const kin_filter_job *job, const ki
     }
     if (run->far == NULL) {
         KIN_NEW(hold, run->far, entries, "neighbours");
-        kin_mem_use_large_pages(ctx, run->far);
     }
     return over_lists(run, "prepare", empty_list, run);
 }

@@ -369,7 +369,6 @@ static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *se
     const int64_t parts = set->padded / KIN_SET_AT_ONCE; /* padded to whole panels */
     KIN_HOLD(hold, ctx);
     KIN_TRY(kin_layout_make(ctx, name_arrays, set, "the rounded copy of the points", &set->block));
-    kin_mem_use_large_pages(ctx, set->block);
     kith_status status = kin_hold_layout(&hold, name_making, &m, "rows in double");
     KIN_THEN(status, kin_parallel_rows(ctx, "prepare", parts, PARTS_A_TASK, make_some, &m));
     if (status != KITH_OK) {

@@ -58,7 +58,6 @@ static kith_status make_room(change *c, int64_t rows)
     } else {
         KIN_TRY(
             kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));
-        kin_mem_use_large_pages(c->ctx, c->rows);
     }
     c->source = (kin_index_source){
         .points = *points, .distance = c->index->kept->prepared.distance, .name = "points"};

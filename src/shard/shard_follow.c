@@ -20,7 +20,6 @@
 #include <stdio.h>
 
 enum { BAGS = 2, ROWS_A_TASK = 4096, MOST_GATHERERS = 4 };
-static const uint64_t LEAST_LARGE = 256u << 20;
 /* What borders take has to be found elsewhere; but not every neighbour. */
 static const double MOST_RECALL = 0.999;
 
@@ -52,14 +51,6 @@ typedef struct rows_making {
     uint64_t rows;
 } rows_making;
 
-/* In small tables a page that is filled in part would count beside what was planned. */
-static void use_large_pages(const kin_shard_job *job, void *block, uint64_t bytes)
-{
-    if (bytes >= LEAST_LARGE) {
-        kin_mem_use_large_pages(job->ctx, block);
-    }
-}
-
 static void name_rows(kin_layout *layout, void *arg)
 {
     const rows_making *m = arg;
@@ -75,9 +66,7 @@ static kith_status make_rows(const kin_shard_job *job, int64_t most, group_rows 
 {
     rows_making m = {job, bag, (uint64_t)most};
     bag->group = -1;
-    KIN_TRY(kin_layout_make(job->ctx, name_rows, &m, "rows of a group", &bag->block));
-    use_large_pages(job, bag->block, kin_size_mul(m.rows, (uint64_t)kin_shard_row_bytes(job)));
-    return KITH_OK;
+    return kin_layout_make(job->ctx, name_rows, &m, "rows of a group", &bag->block);
 }
 
 static void free_rows(const kin_shard_job *job, group_rows *bag)
@@ -246,9 +235,7 @@ static kith_status make_place(following *f, place *p)
     p->all = f;
     p->group = -1;
     KIN_TRY(kin_shard_make_ctx(f->job->ctx, 1, &p->ctx));
-    KIN_TRY(kin_layout_make(f->job->ctx, name_place, p, "lists of a group", &p->block));
-    use_large_pages(f->job, p->block, entries_of(p) * sizeof(double));
-    return KITH_OK;
+    return kin_layout_make(f->job->ctx, name_place, p, "lists of a group", &p->block);
 }
 
 /* Giving back gigabytes takes a while. */
