@@ -263,7 +263,9 @@ def walks(bench):
             found = index.search(queries, K, width=width)
             bench.tell(work, f"width {width}", bench.times(lambda: index.search(queries, K, width=width)),
                        f"{recall_of(points, queries[:WALKED], found.indices[:WALKED], limit):.4f}")
-        bench.measure(f"1 in {rows}x96, graph index", "width 64", lambda: index.search(queries[:1], K), 50)
+        for width in 12, 64:
+            bench.measure(f"1 in {rows}x96, graph index", f"width {width}",
+                          lambda: index.search(queries[:1], K, width=width), 50)
     cagra(bench, points, queries, limit, work)
 
 
