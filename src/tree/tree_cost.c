@@ -56,9 +56,11 @@ enum {
     LEAST_PLACES = 128,
     MOST_COLS = 32,
     MOST_COLS_GPU = 24,
-    SAFE_COLS = 6
+    SAFE_COLS = 6,
+    FEW_COLS = 4,
+    SOME_LEAVES = 8
 };
-enum { LEAST_SAMPLE = 4096 };
+enum { LEAST_SAMPLE = 4096, LEAST_SAMPLE_GPU = 16384 };
 /* A tree that is given up costs this share of all pairs at most; one that is nearly certain to win
  * may cost half; a sample less than either, but the least one: all pairs of 32,742 rows whose
  * columns have long tails took 3,000 queries five times as long as the tree of which nobody had
@@ -67,6 +69,8 @@ static const double SMALL_SHARE = 1.0 / 12.0;
 static const double SAFE_SHARE = 1.0 / 2.0;
 static const double SAMPLE_SHARE = 1.0 / 20.0;
 static const double LEAST_SAMPLE_SHARE = 1.0 / 8.0;
+/* Of a sample's points, that its queries may look at. */
+static const double SAMPLE_LOOKS = 1.0 / 4.0;
 /* The tree must win by this much before it is taken. */
 static const double MARGIN = 0.9;
 /* A small tree's word is the last one where even so many times the pairs that it says would win. */
@@ -84,12 +88,23 @@ static double build_ns(const kin_tree_cost *c)
 /* Of a tree that stands; looked: pairs of a query. */
 static double ask_ns(const kin_tree_cost *c, double looked)
 {
-    return (double)c->queries * (c->tree_query + looked * c->tree_pair);
+    const double queries = (double)c->queries;
+    return queries * c->tree_query + fmax(queries, c->tree_least) * looked * c->tree_pair;
+}
+
+/* A sample of so many points. Its queries look at some of them. */
+static double sample_ns(const kin_tree_cost *c, int64_t sample)
+{
+    const double points = (double)sample;
+    const double asks = c->sample_asks > 0.0 ? fmin((double)c->queries, c->sample_asks) : points;
+    return c->sample_start + points * c->sample_point + asks * c->tree_query +
+           fmax(asks, c->tree_least) * SAMPLE_LOOKS * points * c->tree_pair;
 }
 
 static double ordered_ns(const kin_tree_cost *c)
 {
-    return (double)c->points * (c->pairs_point + c->pairs_pair * (double)c->queries) +
+    return c->pairs_start +
+           (double)c->points * (c->pairs_point + c->pairs_pair * (double)c->queries) +
            c->pairs_query * (double)c->queries;
 }
 
@@ -199,12 +214,6 @@ static double pair_ns(const kin_request *request, int64_t points, bool graph)
     return (graph ? 0.5 * pair : pair) + list_ns(request, points);
 }
 
-static double sample_ns(const kin_tree_cost *c, int64_t points)
-{
-    const double few = (double)kin_min_i64(c->queries, (int64_t)KIN_TREE_PILOT * KIN_PACKET);
-    return (double)points * c->tree_point + few * (c->tree_query + (double)points * c->tree_pair);
-}
-
 kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64_t queries,
                                bool graph)
 {
@@ -212,7 +221,7 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
     const double cols = (double)distance->cols;
     const double arithmetic = is_portable(distance) ? 10.0 : 0.7 + 0.03 * cols;
     const bool screens = kin_exact_screens(distance);
-    kin_tree_cost cost = {
+    return (kin_tree_cost){
         .points = points,
         .queries = queries,
         .cols = distance->cols,
@@ -224,9 +233,10 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
         .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
         .pairs_order = screens && !graph ? 900.0 + 4.0 * cols : 0.0,
         .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance),
-        .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance) + list_ns(request, points)};
-    cost.sample = sample_ns(&cost, LEAST_SAMPLE);
-    return cost;
+        .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance) + list_ns(request, points),
+        .least_sample = LEAST_SAMPLE,
+        .sample_point = built_point_ns(distance),
+        .sample_asks = KIN_TREE_PILOT * KIN_PACKET};
 }
 
 kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points, int64_t queries)
@@ -273,14 +283,20 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
         .cols = cols,
         .allowed = cols <= MOST_COLS_GPU,
         .unit = (double)(kin_tree_gpu_usual_leaf(cols) + wanted),
-        .tree_start = 3e6, /* launches of building and searching, and waiting for them */
-        .tree_point = 5.0,
+        .tree_start = 1e6, /* launches of building and searching, and waiting for them */
+        .tree_point = 0.25 + 0.09 * (double)cols,
         .tree_query =
             0.1 + 0.2 * (double)cols + 0.08 * (double)wanted + (3.0 + 0.7 * (double)cols) * listed,
         .tree_pair = 1e-4 * (12.0 + (double)cols), /* nodes, groups of leaves, canonical keys */
+        .tree_least = 6e4,
+        .pairs_start = 1e6,
+        .pairs_point = 1.6,
         .pairs_pair = gpu_pair_ns(request, screens, graph),
-        .pairs_query = 1.3 * listed,
-        .sample = 4e6};
+        .pairs_query = 10.0 + 1.3 * listed,
+        .least_sample = LEAST_SAMPLE_GPU,
+        .sample_start = 3e5,
+        .sample_point = 20.0, /* the host draws it */
+        .sample_asks = graph ? 0.0 : LEAST_SAMPLE_GPU};
 }
 
 /* Counting what is within 100,000 points of 3 columns takes an H200 19 ms by all pairs, of which
@@ -291,8 +307,7 @@ kin_tree_cost kin_tree_cost_radius_gpu(const kin_request *like, int64_t points, 
 {
     kin_tree_cost cost = kin_tree_cost_gpu(like, points, queries, 0, graph);
     cost.pairs_point = fmin(190.0, 1.9e7 / (double)kin_max_i64(points, 1));
-    cost.tree_start = 1e6;
-    cost.sample = 3e5;
+    cost.sample_start = cost.sample_point = 0.0; /* through the tree itself */
     return cost;
 }
 
@@ -303,17 +318,21 @@ bool kin_tree_is_cheap(const kin_tree_cost *cost)
     return build_ns(cost) <= all_ns(cost) * (cost->cols <= SAFE_COLS ? SAFE_SHARE : SMALL_SHARE);
 }
 
-/* Were its queries to look at nothing, and the sample to take no more than that share. */
-static bool may_win(const kin_tree_cost *cost, double share)
+/* Were its queries to look at nothing. */
+bool kin_tree_may_win(const kin_tree_cost *cost)
 {
     const double all = all_ns(cost);
-    return cost->allowed && cost->sample <= share * all &&
+    return cost->allowed && sample_ns(cost, cost->least_sample) <= LEAST_SAMPLE_SHARE * all &&
            build_ns(cost) + ask_ns(cost, 0.0) < MARGIN * all;
 }
 
-bool kin_tree_may_win(const kin_tree_cost *cost)
+/* Were they to look at some leaves, as they do where rows fill so few columns. */
+bool kin_tree_goes_unasked(const kin_tree_cost *cost)
 {
-    return may_win(cost, SMALL_SHARE);
+    const double all = all_ns(cost);
+    return cost->allowed && cost->cols <= FEW_COLS &&
+           sample_ns(cost, cost->least_sample) > LEAST_SAMPLE_SHARE * all &&
+           build_ns(cost) + ask_ns(cost, SOME_LEAVES * cost->unit) < MARGIN * all;
 }
 
 bool kin_tree_cannot_lose(const kin_tree_cost *cost)
@@ -329,36 +348,39 @@ kin_tree_chance kin_tree_chance_of(const kin_tree_cost *cost)
     if (kin_tree_is_cheap(cost) || kin_tree_cannot_lose(cost)) {
         return KIN_TREE_LIKELY;
     }
-    return may_win(cost, LEAST_SAMPLE_SHARE) ? KIN_TREE_UNCERTAIN : KIN_TREE_NO_CHANCE;
+    return kin_tree_may_win(cost) ? KIN_TREE_UNCERTAIN : KIN_TREE_NO_CHANCE;
 }
 
-/* Where the tree is likely anyway, the least: it says whether to keep to it. */
 int64_t kin_tree_sample_of(const kin_tree_cost *cost)
 {
     const double most = SAMPLE_SHARE * all_ns(cost);
-    int64_t sample = LEAST_SAMPLE;
-    while (kin_tree_chance_of(cost) == KIN_TREE_UNCERTAIN && 2 * sample <= cost->points / 8 &&
-           sample_ns(cost, 2 * sample) <= most) {
+    int64_t sample = cost->least_sample;
+    while (2 * sample <= cost->points / 8 && sample_ns(cost, 2 * sample) <= most) {
         sample *= 2;
     }
     return sample;
 }
 
-/* What a query looks at of all points, when it looked at `pairs` of a sample. */
-static double looked_at(const kin_tree_cost *c, double pairs, double sample)
+/* What a query looks at of all points. */
+static double looked_at(const kin_tree_cost *c, const kin_tree_seen *seen,
+                        const kin_tree_seen *smaller)
 {
+    const kin_tree_seen leaf = {c->unit, c->unit};
+    const kin_tree_seen *before = smaller != NULL ? smaller : &leaf;
     const double points = (double)c->points;
-    const double least = fmax(pairs, c->unit);
-    if (sample <= c->unit || points <= sample) {
+    const double least = fmax(seen->pairs, c->unit);
+    if (seen->points <= before->points || points <= seen->points) {
         return least;
     }
-    const double power = log(least / c->unit) / log(sample / c->unit);
-    return c->unit * pow(points / c->unit, fmin(power, 1.0));
+    const double power =
+        log(least / fmax(before->pairs, c->unit)) / log(seen->points / before->points);
+    return least * pow(points / seen->points, fmax(fmin(power, 1.0), 0.0));
 }
 
-kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, double pairs, double sample)
+kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, const kin_tree_seen *seen,
+                                const kin_tree_seen *smaller)
 {
-    const double looked = looked_at(cost, pairs, sample);
+    const double looked = looked_at(cost, seen, smaller);
     const double most = fmin(FAR * looked, (double)cost->points);
     const double all = MARGIN * all_ns(cost);
     const double build = build_ns(cost);

@@ -22,12 +22,17 @@ typedef struct kin_tree_cost {
     double tree_point;  /* of the corpus, built */
     double tree_query;  /* rounded, sorted, its way down, its list finished */
     double tree_pair;   /* that a query looks at */
+    double tree_least;  /* fewer queries take as long to look */
+    double pairs_start; /* whatever the job */
     double pairs_point; /* of the corpus, before all pairs; */
     double pairs_order; /* of it, its order. 0: there is one in any case */
     double pairs_pair;
     double pairs_query; /* its list */
     double pairs_key;   /* of all pairs that are compared at once; 0: they are not */
-    double sample;      /* asking the least sample */
+    int64_t least_sample;
+    double sample_start;
+    double sample_point; /* of a sample's */
+    double sample_asks;  /* rows that it is asked by; 0: by its own */
 } kin_tree_cost;
 
 /* On the processor; queries of a graph: its points. */
@@ -66,6 +71,9 @@ kin_tree_chance kin_tree_chance_of(const kin_tree_cost *cost);
 bool kin_tree_is_cheap(const kin_tree_cost *cost);
 /* Whether a sample costs little beside all pairs, and the tree may win. */
 bool kin_tree_may_win(const kin_tree_cost *cost);
+/* Whether the tree is taken because of the shape: so few columns, and a job so short that a sample
+ * would weigh. On a GPU. */
+bool kin_tree_goes_unasked(const kin_tree_cost *cost);
 /* Whether the tree can not lose, however much of it queries look at. */
 bool kin_tree_cannot_lose(const kin_tree_cost *cost);
 /* Points, and queries, of the small tree: as many as cost little beside all pairs. */
@@ -78,8 +86,15 @@ typedef enum kin_tree_verdict {
     KIN_TREE_TAKE, /* it wins by far: build it, and keep to it */
 } kin_tree_verdict;
 
-/* Of a small tree of `sample` points a query looked at `pairs`. */
-kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, double pairs, double sample);
+/* A small tree, and what a query looked at in the mean. */
+typedef struct kin_tree_seen {
+    double points;
+    double pairs;
+} kin_tree_seen;
+
+/* smaller: a tree of fewer points, NULL: there was none. */
+kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, const kin_tree_seen *seen,
+                                const kin_tree_seen *smaller);
 /* share: of all pairs, that packets looked at; stands: nothing is to be built. */
 bool kin_tree_wins(const kin_tree_cost *cost, double share, bool stands);
 

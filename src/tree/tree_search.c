@@ -101,7 +101,9 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
                                   const kin_tree_cost *cost, kin_tree_verdict *verdict)
 {
     kin_tree_tried tried;
-    const int64_t sample = kin_tree_sample_of(cost);
+    /* Where the tree is likely anyway, the least: it says whether to keep to it. */
+    const int64_t sample = kin_tree_chance_of(cost) == KIN_TREE_LIKELY ? cost->least_sample
+                                                                       : kin_tree_sample_of(cost);
     kin_request like = *request; /* of other rows */
     memset(like.within, 0, sizeof like.within);
     const kith_matrix some = spread(corpus, sample);
@@ -110,7 +112,8 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
     kin_tree_job j = job_of(ctx, &like, graph, NULL);
     j.wanted_ids = kin_min_i64(request->k, some.rows);
     const kith_status status = kin_tree_job_try(&j, &some, graph ? NULL : &few, &tried);
-    *verdict = kin_tree_judge(cost, tried.pairs, tried.points);
+    const kin_tree_seen seen = {tried.points, tried.pairs};
+    *verdict = kin_tree_judge(cost, &seen, NULL);
     return status;
 }
 

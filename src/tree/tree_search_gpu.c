@@ -22,7 +22,7 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
-enum { SAMPLE = 16384, LEAST_BROUGHT = 1 << 20 /* bytes that are worth a thread */ };
+enum { ASKS = 16384, LEAST_BROUGHT = 1 << 20 /* bytes that are worth a thread */ };
 
 const char *kin_tree_gpu_missing(const kin_request *request)
 {
@@ -231,7 +231,7 @@ bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *que
                                const kin_request *request)
 {
     const kin_tree_cost cost = cost_of(request, corpus, corpus->rows, queries);
-    return kin_tree_may_win(&cost);
+    return kin_tree_may_win(&cost) || kin_tree_goes_unasked(&cost);
 }
 
 /* `count` rows, spread over `rows` of them or over the rows that are listed, are asked. */
@@ -269,7 +269,7 @@ static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *row
     double queries = (double)s->tree->points;
     KIN_HOLD(hold, s->on.ctx);
     if (rows != NULL) {
-        a.count = kin_min_i64(SAMPLE, rows->rows);
+        a.count = kin_min_i64(ASKS, rows->rows);
         KIN_TRY(ask_spread(s, &hold, rows, NULL, rows->rows, &a));
         places = places_of(rows, &a);
         queries = (double)a.count;
@@ -280,16 +280,14 @@ static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *row
 }
 
 /* A small tree of the corpus, asked by its own points (NULL) or by some of the rows that ask. */
-static kith_status try_sample(const kin_fused_device *on, const kin_tree_gpu_corpus *c,
-                              const kin_fused_query *query, const kin_fused_rows *rows, bool *takes)
+static kith_status ask_small_tree(const kin_fused_device *on, const kin_tree_gpu_corpus *c,
+                                  const kin_fused_query *query, const kin_fused_rows *rows,
+                                  int64_t count, kin_tree_seen *seen)
 {
     const kin_fused_prepared *corpus = &c->prepared;
     const kin_groups *groups = &corpus->groups;
-    const kin_tree_cost cost = cost_of(query->request, &c->points, groups->count, query->queries);
-    const int64_t count = kin_min_i64(SAMPLE, groups->count);
     const int64_t wanted = kin_request_ids(query->request, rows == NULL, c->points.rows);
     kin_tree_gpu_asked points = {.count = count};
-    double pairs = 0.0;
     kin_tree_gpu tree = {0};
     kin_tree_gpu_solver solver = {
         .on = *on, .tree = &tree, .corpus = corpus, .wanted = (int32_t)kin_min_i64(wanted, count)};
@@ -299,10 +297,31 @@ static kith_status try_sample(const kin_fused_device *on, const kin_tree_gpu_cor
              kin_tree_gpu_make(on, &corpus->rows, points.ids, count,
                                kin_tree_gpu_usual_leaf(tree_cols(&corpus->distance)), &tree));
     KIN_THEN(status, kin_tree_gpu_solver_make(&hold, &solver));
-    KIN_THEN(status, walk_sample(&solver, rows, &pairs));
-    *takes = status == KITH_OK && kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
+    KIN_THEN(status, walk_sample(&solver, rows, &seen->pairs));
+    seen->points = (double)count;
     kin_tree_gpu_free(on, &tree);
     return status;
+}
+
+/* A larger one where that costs little and the least does not win by far: what a query looks at
+ * grows the slower the more points there are. */
+static kith_status ask_small_trees(const kin_fused_device *on, const kin_tree_gpu_corpus *c,
+                                   const kin_fused_query *query, const kin_fused_rows *rows,
+                                   const kin_tree_cost *cost, bool *takes)
+{
+    const int64_t points = c->prepared.groups.count;
+    const int64_t least = kin_min_i64(cost->least_sample, points);
+    const int64_t most = kin_min_i64(kin_tree_sample_of(cost), points);
+    kin_tree_seen seen;
+    KIN_TRY(ask_small_tree(on, c, query, rows, least, &seen));
+    kin_tree_verdict verdict = kin_tree_judge(cost, &seen, NULL);
+    if (verdict != KIN_TREE_TAKE && most > least) {
+        const kin_tree_seen smaller = seen;
+        KIN_TRY(ask_small_tree(on, c, query, rows, most, &seen));
+        verdict = kin_tree_judge(cost, &seen, &smaller);
+    }
+    *takes = verdict != KIN_TREE_DECLINE;
+    return KITH_OK;
 }
 
 static kin_fused_source source_of(const kin_fused_query *query, int64_t first, int64_t count)
@@ -320,15 +339,17 @@ kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *
 {
     enum { ASKED_FIRST = 65536 };
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
-    *takes = kin_tree_gpu_named(query->request);
-    if (*takes || query->queries == NULL) {
-        return *takes ? KITH_OK : try_sample(&on, corpus, query, NULL, takes);
+    const kith_matrix *queries = query->queries;
+    const kin_tree_cost cost =
+        cost_of(query->request, &corpus->points, corpus->prepared.groups.count, queries);
+    *takes = kin_tree_gpu_named(query->request) || kin_tree_goes_unasked(&cost);
+    if (*takes || queries == NULL) {
+        return *takes ? KITH_OK : ask_small_trees(&on, corpus, query, NULL, &cost, takes);
     }
     kin_fused_prepared prepared;
-    const kin_fused_source source =
-        source_of(query, 0, kin_min_i64(query->queries->rows, ASKED_FIRST));
+    const kin_fused_source source = source_of(query, 0, kin_min_i64(queries->rows, ASKED_FIRST));
     KIN_TRY(kin_fused_prepare_queries(&on, &source, NULL, &prepared));
-    const kith_status status = try_sample(&on, corpus, query, &prepared.rows, takes);
+    const kith_status status = ask_small_trees(&on, corpus, query, &prepared.rows, &cost, takes);
     kin_fused_prepared_free(ctx, corpus->gpu, &prepared);
     return status;
 }
