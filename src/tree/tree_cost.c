@@ -37,8 +37,10 @@
  *               alike. All pairs: 100,000 x 1,000,000 rows in 128 columns in 55 ms, in up to 64
  *               columns 60 % of it, in up to 16 half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to
  *               16, 3.3e-4 in 24), a graph half; metrics without a product: 1e12 components a
- *               second. The tree: bench_tree_gpu.py, 4 to 15 columns, k = 10, within a quarter of
- *               each (uniform points in 8 to 15 columns, colour in 4 to 15).
+ *               second. A point costs the more where queries are many, since it gets a place in an
+ *               order then. The tree: kith.knn of tensors, 30,000 to 4,000,000 points in 3 to 15
+ *               columns, 1,000 to 300,000 queries, k = 10, uniform and near a surface of three
+ *               dimensions (docs/notes/tree.md).
  *   long lists  on it, 4,000 queries of a million points (docs/notes/tree.md): all pairs take 1.2
  *               to 2 ns for each of the k from 2,100 to 65,536, in 3 to 128 columns; the tree
  *               about 5 in 3 columns and 10 in 10; less of either where queries are many
@@ -58,6 +60,7 @@ enum {
     MOST_COLS_GPU = 24,
     SAFE_COLS = 6,
     FEW_COLS = 4,
+    FEW_QUERIES = 4096,
     SOME_LEAVES = 8
 };
 enum { LEAST_SAMPLE = 4096, LEAST_SAMPLE_GPU = 16384 };
@@ -68,7 +71,7 @@ enum { LEAST_SAMPLE = 4096, LEAST_SAMPLE_GPU = 16384 };
 static const double SMALL_SHARE = 1.0 / 12.0;
 static const double SAFE_SHARE = 1.0 / 2.0;
 static const double SAMPLE_SHARE = 1.0 / 20.0;
-static const double LEAST_SAMPLE_SHARE = 1.0 / 8.0;
+static const double LEAST_SAMPLE_SHARE = 1.0 / 6.0;
 /* Of a sample's points, that its queries may look at. */
 static const double SAMPLE_LOOKS = 1.0 / 4.0;
 /* The tree must win by this much before it is taken. */
@@ -289,13 +292,13 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
             0.1 + 0.2 * (double)cols + 0.08 * (double)wanted + (3.0 + 0.7 * (double)cols) * listed,
         .tree_pair = 1e-4 * (12.0 + (double)cols), /* nodes, groups of leaves, canonical keys */
         .tree_least = 6e4,
-        .pairs_start = 1e6,
-        .pairs_point = 1.6,
+        .pairs_start = 1.2e6,
+        .pairs_point = queries > FEW_QUERIES ? 9.6 : 1.6,
         .pairs_pair = gpu_pair_ns(request, screens, graph),
-        .pairs_query = 10.0 + 1.3 * listed,
+        .pairs_query = 5.0 + 2.0 * (double)cols + 1.3 * listed,
         .least_sample = LEAST_SAMPLE_GPU,
-        .sample_start = 3e5,
-        .sample_point = 20.0, /* the host draws it */
+        .sample_start = 4e5,
+        .sample_point = 6.0, /* the host draws it */
         .sample_asks = graph ? 0.0 : LEAST_SAMPLE_GPU};
 }
 

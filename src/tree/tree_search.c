@@ -102,8 +102,8 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
 {
     kin_tree_tried tried;
     /* Where the tree is likely anyway, the least: it says whether to keep to it. */
-    const int64_t sample = kin_tree_chance_of(cost) == KIN_TREE_LIKELY ? cost->least_sample
-                                                                       : kin_tree_sample_of(cost);
+    const int64_t sample =
+        kin_tree_chance_of(cost) == KIN_TREE_LIKELY ? cost->least_sample : kin_tree_sample_of(cost);
     kin_request like = *request; /* of other rows */
     memset(like.within, 0, sizeof like.within);
     const kith_matrix some = spread(corpus, sample);

@@ -243,7 +243,7 @@ static kith_status ask_spread(const kin_tree_gpu_solver *s, kin_hold *hold,
     KIN_HOLD(own, s->on.ctx);
     KIN_NEW(&own, ids, (uint64_t)a->count, "rows of a sample");
     for (int64_t i = 0; i < a->count; i++) {
-        const int64_t at = (int64_t)((unsigned __int128)i * (uint64_t)of / (uint64_t)a->count);
+        const uint64_t at = (uint64_t)i * (uint64_t)of / (uint64_t)a->count; /* both are ids */
         ids[i] = listed != NULL ? listed[at] : (uint32_t)at;
     }
     return kin_tree_gpu_ask(s, hold, rows, ids, a);
