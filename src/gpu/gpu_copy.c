@@ -9,9 +9,10 @@
  *     lane 0   piece 0 | piece L     | piece 2L ...     each lane: its own two slots and events,
  *     lane 1   piece 1 | piece L + 1 | ...              so that lanes share nothing
  *
- * Memory: 2 MiB of pinned memory a lane, and 2 more that kernels follow themselves, from the first
- * copy on until the device is closed. Cost: a large copy starts threads once for each 64 MiB a
- * lane, some 0.1 ms. */
+ * Memory: 2 MiB of pinned memory for one lane, and 2 more that kernels follow themselves, from the
+ * first copy on until the device is closed; 2 for each other lane from the first copy on that is
+ * large: pinning all takes some 10 ms, ten times as long as a small index. Cost: a large copy
+ * starts threads once for each 64 MiB a lane, some 0.1 ms. */
 #include "base/base_mem.h"
 #include "gpu/gpu.h"
 #include "host/host_threads.h"
@@ -21,6 +22,7 @@
 #endif
 
 enum { SLOT_BYTES = 1 << 20, MOST_LANES = 16, FEW_PIECES = 2, ROUND_PIECES = 64 };
+enum { SOME_PIECES = 16 /* are not worth more lanes than there are */ };
 
 typedef struct slot {
     unsigned char *bytes;
@@ -34,7 +36,8 @@ typedef struct lane {
 } lane;
 
 typedef struct kin_gpu_staging {
-    void *block; /* slots, and at its end what is mapped, and notes */
+    void *block;  /* a lane's slots, and at its end what is mapped, and notes */
+    void *others; /* other lanes' */
     void *mapped;
     uint64_t *notes;
     int32_t lane_count;
@@ -67,31 +70,42 @@ void kin_gpu_staging_end(kin_gpu *gpu)
         gpu->module->ops->event_free(staging->lanes[i].slots[0].event);
         gpu->module->ops->event_free(staging->lanes[i].slots[1].event);
     }
-    if (staging->block != NULL) {
-        gpu->module->ops->release_pinned(staging->block);
+    void *const blocks[] = {staging->block, staging->others};
+    for (int i = 0; i < 2; i++) {
+        if (blocks[i] != NULL) {
+            gpu->module->ops->release_pinned(blocks[i]);
+        }
     }
     kin_free(gpu->home, staging);
     gpu->staging = NULL;
 }
 
-static kith_status make_slots(kith_ctx *ctx, kin_gpu *gpu, kin_gpu_staging *staging)
+/* Lanes up to so many, in a block whose `more` last bytes are for something else. */
+static kith_status make_lanes(kith_ctx *ctx, kin_gpu *gpu, int32_t lanes, uint64_t more,
+                              void **block)
 {
     const kin_gpu_ops *ops = gpu->module->ops;
-    const int32_t threads = gpu->home->threads;
-    staging->lane_count = threads < MOST_LANES ? threads : MOST_LANES;
-    const uint64_t slots = (uint64_t)staging->lane_count * 2 * SLOT_BYTES;
-    const uint64_t note_bytes = KIN_GPU_NOTES * sizeof *staging->notes;
-    KIN_TRY(kin_gpu_check(
-        ctx, gpu, ops->allocate_pinned(slots + KIN_GPU_MAPPED_BYTES + note_bytes, &staging->block),
-        "allocating pinned memory for copies"));
-    staging->mapped = (unsigned char *)staging->block + slots;
-    staging->notes = (void *)((unsigned char *)staging->mapped + KIN_GPU_MAPPED_BYTES);
-    memset(staging->notes, 0xff, note_bytes);
-    for (int32_t i = 0; i < 2 * staging->lane_count; i++) {
-        slot *s = &staging->lanes[i / 2].slots[i % 2];
-        s->bytes = (unsigned char *)staging->block + (int64_t)i * SLOT_BYTES;
+    kin_gpu_staging *staging = gpu->staging;
+    const int32_t slots = 2 * (lanes - staging->lane_count);
+    KIN_TRY(kin_gpu_check(ctx, gpu,
+                          ops->allocate_pinned((uint64_t)slots * SLOT_BYTES + more, block),
+                          "allocating pinned memory for copies"));
+    for (int32_t i = 0; i < slots; i++) {
+        slot *s = &staging->lanes[staging->lane_count + i / 2].slots[i % 2];
+        s->bytes = (unsigned char *)*block + (int64_t)i * SLOT_BYTES;
         KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_make(&s->event), "making an event"));
     }
+    staging->lane_count = lanes;
+    return KITH_OK;
+}
+
+static kith_status make_slots(kith_ctx *ctx, kin_gpu *gpu, kin_gpu_staging *staging)
+{
+    const uint64_t note_bytes = KIN_GPU_NOTES * sizeof *staging->notes;
+    KIN_TRY(make_lanes(ctx, gpu, 1, KIN_GPU_MAPPED_BYTES + note_bytes, &staging->block));
+    staging->mapped = (unsigned char *)staging->block + 2 * SLOT_BYTES;
+    staging->notes = (void *)((unsigned char *)staging->mapped + KIN_GPU_MAPPED_BYTES);
+    memset(staging->notes, 0xff, note_bytes);
     return KITH_OK;
 }
 
@@ -267,8 +281,13 @@ static kith_status fetch_lane(void *arg, int64_t lane_index, int32_t thread)
 static kith_status run(transfer *t, kin_task_fn lane_fn)
 {
     const int64_t pieces = kin_ceil_div(t->rows, t->piece_rows);
-    const int64_t most = kin_min_i64(t->gpu->staging->lane_count, t->ctx->threads);
-    t->lanes = pieces <= FEW_PIECES ? 1 : kin_min_i64(most, pieces);
+    kin_gpu_staging *staging = t->gpu->staging;
+    const int32_t most = (int32_t)kin_min_i64(t->gpu->home->threads, MOST_LANES);
+    if (pieces > SOME_PIECES && staging->lane_count < most && staging->others == NULL) {
+        KIN_TRY(make_lanes(t->ctx, t->gpu, most, 0, &staging->others));
+    }
+    const int64_t lanes = kin_min_i64(staging->lane_count, t->ctx->threads);
+    t->lanes = pieces <= FEW_PIECES ? 1 : kin_min_i64(lanes, pieces);
     for (t->first = 0; t->first < pieces; t->first = t->last) {
         t->last = kin_min_i64(pieces, t->first + t->lanes * ROUND_PIECES);
         if (t->lanes == 1) {
