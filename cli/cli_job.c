@@ -30,9 +30,8 @@ static bool wants_index(const cli_args *args, const kith_file_info *info)
            (args->metric == KITH_METRIC_DEFAULT || args->metric == info->metric);
 }
 
-int cli_job_open_index(cli_job *job)
+int cli_job_open_index(cli_job *job, const char *path)
 {
-    const char *path = job->args->paths[0];
     CLI_TRY(cli_session_check(&job->session,
                               kith_index_open(job->session.ctx, path, &job->prepared), path));
     job->prepared_info.struct_size = (uint32_t)sizeof job->prepared_info;
@@ -64,7 +63,7 @@ int cli_job_read_corpus(cli_job *job)
                 "its tree is for %s, --metric says %s (leave it out, or add --method "
                 "exact)",
                 kith_metric_name(info.metric), kith_metric_name(job->args->metric));
-    return cli_job_open_index(job);
+    return cli_job_open_index(job, path);
 }
 
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
@@ -228,6 +227,12 @@ int cli_job_check(cli_job *job, kith_status status)
     return cli_session_check(&job->session, status, queries ? job->queries.path : job->corpus.path);
 }
 
+int cli_job_take_report(cli_job *job)
+{
+    job->report.struct_size = (uint32_t)sizeof job->report;
+    return cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report));
+}
+
 int cli_job_check_rows(cli_job *job, kith_status status, int64_t first)
 {
     char where[512];
@@ -331,16 +336,4 @@ void cli_job_add_report(const kith_report *all, const kith_report *one, double s
         all->distinct_rows > one->distinct_rows ? all->distinct_rows : one->distinct_rows;
     out->gpu_peak_bytes =
         all->gpu_peak_bytes > one->gpu_peak_bytes ? all->gpu_peak_bytes : one->gpu_peak_bytes;
-}
-
-void cli_job_close(cli_job *job)
-{
-    kith_ranges_free(job->ranges);
-    kith_result_free(job->init);
-    kith_result_free(job->graph);
-    kith_index_free(job->prepared);
-    cli_filter_free(job);
-    cli_points_close(&job->queries);
-    cli_points_close(&job->corpus);
-    cli_session_close(&job->session);
 }

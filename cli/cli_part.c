@@ -69,6 +69,9 @@ int64_t cli_part_room(const cli_job *job)
 
 void cli_part_plan(cli_job *job)
 {
+    if (job->part.all == NULL) {
+        return;
+    }
     const uint64_t others = (uint64_t)(cli_part_room(job) - job->queries.matrix->rows);
     const uint64_t lists = (uint64_t)(job->lists > 1 ? job->lists : 1);
     const uint64_t entry = sizeof *job->forward.ids + sizeof *job->forward.distances;

@@ -12,7 +12,7 @@
 void cli_part_take(cli_job *job);
 /* Rows that its answer has room for: those of all, where it leads. */
 int64_t cli_part_room(const cli_job *job);
-/* The whole answer in the plan of who leads. */
+/* The whole answer comes into the plan of who leads. */
 void cli_part_plan(cli_job *job);
 /* More processes than queries. */
 static inline bool cli_part_is_empty(const cli_job *job)

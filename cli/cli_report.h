@@ -96,11 +96,22 @@ typedef struct cli_field {
 
 /* Fields as members; or as those of an object. */
 #define cli_put(r, ...) cli_put_fields((r), CLI_FIELDS(__VA_ARGS__))
-#define cli_put_object(r, key, ...) cli_put_members((r), (key), CLI_FIELDS(__VA_ARGS__))
+#define cli_put_object(r, key, ...) cli_tell_object((r), (key), "", __VA_ARGS__)
 void cli_put_fields(cli_report *r, const cli_field *fields);
-void cli_put_members(cli_report *r, const char *key, const cli_field *fields);
 
 /* ---- For both ------------------------------------------------------------------------------- */
+
+/* Lines for people, in which {key} stands for the value of a field, and the fields as members, or
+ * as those of an object. {key,} is "60,000", {key~} of bytes "12.5 MiB", {key:.2f} and {key:.6g}
+ * what printf makes of a number, {key:.2%} the same of a share. A field whose key begins with a
+ * point is for people alone, one that no line names for programs. more: lines are for --verbose. */
+#define cli_tell(r, lines, ...) cli_tell_fields((r), true, NULL, (lines), CLI_FIELDS(__VA_ARGS__))
+#define cli_tell_more(r, lines, ...) \
+    cli_tell_fields((r), (r)->verbose, NULL, (lines), CLI_FIELDS(__VA_ARGS__))
+#define cli_tell_object(r, object, lines, ...) \
+    cli_tell_fields((r), true, (object), (lines), CLI_FIELDS(__VA_ARGS__))
+void cli_tell_fields(cli_report *r, bool told, const char *object, const char *lines,
+                     const cli_field *fields);
 
 /* "key: value", and the member. */
 void cli_tell_text(cli_report *r, const char *key, const char *text);
@@ -116,11 +127,8 @@ void cli_tell_steps(cli_report *r, double start, const cli_field *steps);
 /* The most memory of the process by the kernel's own count, and of a GPU's; planned 0: nothing is
  * said of it here. */
 void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes);
-/* "memory: planned 12.5 MiB" is for --verbose. */
-void cli_say_planned(const cli_report *r, uint64_t bytes);
-
 /* An estimate of recall from rows that are "points" or "queries". */
-void cli_say_estimate(const cli_report *r, const kith_recall *recall, const char *what);
+void cli_say_estimate(cli_report *r, const kith_recall *recall, const char *what);
 void cli_put_estimate(cli_report *r, const kith_recall *recall);
 
 /* "exact: certified (of 60,000 x 784 float32, 5f3a0c1d)", "approximate: of ...", "exact: unknown
