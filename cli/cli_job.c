@@ -323,9 +323,19 @@ static double average(double all, double one, double share)
     return all + (one - all) * share;
 }
 
-void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
+static double time_of(double all, double one, bool sums)
+{
+    return sums ? all + one : all > one ? all : one;
+}
+
+void cli_job_add_report(const kith_report *all, const kith_report *one, double share, bool sums,
                         kith_report *out)
 {
+    out->seconds_check = time_of(all->seconds_check, one->seconds_check, sums);
+    out->seconds_prepare = time_of(all->seconds_prepare, one->seconds_prepare, sums);
+    out->seconds_screen = time_of(all->seconds_screen, one->seconds_screen, sums);
+    out->seconds_rescore = time_of(all->seconds_rescore, one->seconds_rescore, sums);
+    out->seconds_select = time_of(all->seconds_select, one->seconds_select, sums);
     out->rerun_share = average(all->rerun_share, one->rerun_share, share);
     out->skipped_share = average(all->skipped_share, one->skipped_share, share);
     out->looked_share = average(all->looked_share, one->looked_share, share);

@@ -122,9 +122,9 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
                  const kith_fingerprint *points);
 /* Writes the forward table to -o, and its distances to --distances. */
 int cli_job_save_forward(cli_job *job);
-/* *out: of both what does not say when. Counts are sums, shares and counts of a row averages, of
- * which one's rows have this share, memory the most. */
-void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
+/* *out: of both. Times are sums, or the longest; counts are sums, shares and counts of a row
+ * averages, of which one's rows have this share, memory the most. */
+void cli_job_add_report(const kith_report *all, const kith_report *one, double share, bool sums,
                         kith_report *out);
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);
 

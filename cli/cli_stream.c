@@ -94,18 +94,12 @@ static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_
     return kith_index_search(job->session.ctx, corpus, queries, &params, table, NULL);
 }
 
-/* Times are sums. */
 static void add_report(cli_chunks *c, const kith_report *one, int64_t rows)
 {
     kith_report *all = &c->job->report;
     const double share = (double)rows / (double)(c->first + rows - c->job->resumed_rows);
     kith_report sum = *one;
-    sum.seconds_check += all->seconds_check;
-    sum.seconds_prepare += all->seconds_prepare;
-    sum.seconds_screen += all->seconds_screen;
-    sum.seconds_rescore += all->seconds_rescore;
-    sum.seconds_select += all->seconds_select;
-    cli_job_add_report(all, one, share, &sum);
+    cli_job_add_report(all, one, share, true, &sum);
     *all = sum;
 }
 
