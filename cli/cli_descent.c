@@ -207,7 +207,7 @@ void cli_descent_tell_choice(cli_report *r, const cli_job *job)
 
 static void tell_round(cli_report *r, const kith_descent_round *round, double rows)
 {
-    cli_put_open(r, NULL);
+    cli_put_open(r, NULL, '{');
     cli_tell(r, "round {number}: {updates} updates, {a_row:.1f} distances a row, phi {phi:.6g}",
              INT("number", round->number), INT("updates", round->updates),
              NUMBER("evaluations", round->evaluations), NUMBER(".a_row", round->evaluations / rows),
@@ -216,7 +216,7 @@ static void tell_round(cli_report *r, const kith_descent_round *round, double ro
         cli_tell(r, ", recall {recall:.4f}", NUMBER("recall", round->recall));
     }
     cli_tell(r, ", {seconds:.3f} s\n", NUMBER("seconds", round->seconds));
-    cli_put_close(r);
+    cli_put_close(r, '}');
 }
 
 /* What was asked for, and whether it was reached. */
@@ -242,13 +242,13 @@ void cli_descent_tell(cli_report *r, const cli_job *job)
         TEXT("start", cli_option_word(CLI_OPT_START, (int)d->start)), INT(".rounds", d->rounds),
         INT("list", d->list), INT("candidates_a_round", d->candidates),
         NUMBER("evaluations", d->evaluations));
-    cli_put_open_array(r, "rounds");
+    cli_put_open(r, "rounds", '[');
     for (int32_t i = 0; i < d->round_count; i++) {
         tell_round(r, &d->round[i], rows);
     }
     cli_say(r, "distances a row: %.1f (%.3f %% of all pairs)\n", d->evaluations / rows,
             100.0 * d->evaluations / (rows * (rows - 1.0) / 2.0));
-    cli_put_close_array(r);
+    cli_put_close(r, ']');
     r->people = people;
 }
 

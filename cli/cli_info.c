@@ -224,13 +224,13 @@ int cli_info(const cli_args *args)
 int cli_devices(const cli_args *args)
 {
     cli_report r = cli_report_begin(args);
-    cli_put_open_array(&r, "devices");
+    cli_put_open(&r, "devices", '[');
     kith_device device = {.struct_size = (uint32_t)sizeof device};
     for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
         cli_tell_object(&r, "", "{name}: {text}\n", TEXT("name", device.name),
                         BOOL("available", device.available != 0), TEXT("text", device.text));
     }
-    cli_put_close_array(&r);
+    cli_put_close(&r, ']');
     cli_report_end(&r);
     return CLI_DONE;
 }

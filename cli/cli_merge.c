@@ -298,10 +298,10 @@ static void tell(cli_job *job)
         tell_choice(&r, m);
     }
     if (cli_given(job->args, CLI_OPT_VERIFY)) {
-        cli_put_open_array(&r, "verified");
+        cli_put_open(&r, "verified", '[');
         cli_tell_verified(&r, "", &old[0].verified);
         cli_tell_verified(&r, "", &old[1].verified);
-        cli_put_close_array(&r);
+        cli_put_close(&r, ']');
     }
     cli_grow_tell(&r, &m->grown);
     cli_report_end(&r);

@@ -112,7 +112,7 @@ static int measure_errors(const double *predicted, const cli_labels *truth, bool
 
 static void tell_errors(cli_report *r, const errors *e)
 {
-    cli_put_open(r, "errors");
+    cli_put_open(r, "errors", '{');
     if (e->votes) {
         const double share = (double)e->right / (double)e->rows;
         cli_tell(r, "right: {right} of {rows} ({accuracy:.2%})\n", INT("rows", e->rows),
@@ -129,7 +129,7 @@ static void tell_errors(cli_report *r, const errors *e)
                         NUMBER("bias", e->bias_rel), NUMBER("nmad", e->nmad),
                         NUMBER("outliers", e->outliers), NUMBER("outliers_above", OUTLIER));
     }
-    cli_put_close(r);
+    cli_put_close(r, '}');
 }
 
 /* ---- The job --------------------------------------------------------------------------------- */

@@ -159,9 +159,9 @@ static void tell(cli_job *job)
              INT(".rows", old->points.matrix->rows), INT("repaired", r->report.repaired),
              TEXT(".way", anew ? "made anew" : "searched for again"), BOOL("anew", anew));
     if (old->verified.graph != NULL) {
-        cli_put_open_array(&to, "verified");
+        cli_put_open(&to, "verified", '[');
         cli_tell_verified(&to, "", &old->verified);
-        cli_put_close_array(&to);
+        cli_put_close(&to, ']');
     }
     cli_grow_tell(&to, &r->grown);
     cli_report_end(&to);

@@ -109,7 +109,7 @@ static bool put_key(cli_report *r, const char *key)
     return true;
 }
 
-static void put_open(cli_report *r, const char *key, char bracket)
+void cli_put_open(cli_report *r, const char *key, char bracket)
 {
     if (put_key(r, key)) {
         (void)putchar(bracket);
@@ -117,32 +117,12 @@ static void put_open(cli_report *r, const char *key, char bracket)
     }
 }
 
-static void put_close(cli_report *r, char bracket)
+void cli_put_close(cli_report *r, char bracket)
 {
     if (r->programs) {
         (void)putchar(bracket);
         r->comma = true;
     }
-}
-
-void cli_put_open(cli_report *r, const char *key)
-{
-    put_open(r, key, '{');
-}
-
-void cli_put_close(cli_report *r)
-{
-    put_close(r, '}');
-}
-
-void cli_put_open_array(cli_report *r, const char *key)
-{
-    put_open(r, key, '[');
-}
-
-void cli_put_close_array(cli_report *r)
-{
-    put_close(r, ']');
 }
 
 static void put_number(double value)
@@ -253,11 +233,11 @@ void cli_tell_fields(cli_report *r, bool told, const char *object, const char *l
         say_lines(r->to != NULL ? r->to : stdout, lines, fields);
     }
     if (object != NULL) {
-        cli_put_open(r, object[0] != '\0' ? object : NULL);
+        cli_put_open(r, object[0] != '\0' ? object : NULL, '{');
     }
     cli_put_fields(r, fields);
     if (object != NULL) {
-        cli_put_close(r);
+        cli_put_close(r, '}');
     }
 }
 
@@ -283,7 +263,7 @@ void cli_tell_steps(cli_report *r, double start, const cli_field *steps)
 {
     const double total = cli_clock_now() - start;
     cli_say(r, "seconds: ");
-    cli_put_open(r, "seconds");
+    cli_put_open(r, "seconds", '{');
     cli_put(r, NUMBER("total", total));
     for (; steps->kind != CLI_PUT_END; steps++) {
         if (steps->key != NULL) {
@@ -293,19 +273,19 @@ void cli_tell_steps(cli_report *r, double start, const cli_field *steps)
         }
     }
     cli_say(r, "%s%.3f\n", r->verbose ? "total " : "", total);
-    cli_put_close(r);
+    cli_put_close(r, '}');
 }
 
 void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes)
 {
     const uint64_t host_bytes = cli_clock_peak_bytes();
-    cli_put_open(r, "peak_bytes");
+    cli_put_open(r, "peak_bytes", '{');
     cli_tell_more(r, "peak memory: {host~}\n", UINT("host", host_bytes));
     cli_tell_more(r, gpu_bytes > 0 ? "peak gpu memory: {gpu~}\n" : "", UINT("gpu", gpu_bytes));
     if (planned_bytes > 0) {
         cli_put(r, UINT("planned", planned_bytes));
     }
-    cli_put_close(r);
+    cli_put_close(r, '}');
 }
 
 /* The interval lies lower than the estimate near 1, and reaches as far as its farther end. */
@@ -414,15 +394,12 @@ void cli_source_reset(void)
     kept_count = 0;
 }
 
-static bool is_plain(const kith_points_source *source)
-{
-    return source->delimiter == 0 && source->fortran_order == 0 && source->big_endian == 0;
-}
-
 void cli_source_keep(const char *path, const kith_points *points)
 {
     const kith_points_source *source = kith_points_get_source(points);
-    if (is_plain(source) || kept_count == SOURCES_MAX) {
+    const bool plain =
+        source->delimiter == 0 && source->fortran_order == 0 && source->big_endian == 0;
+    if (plain || kept_count == SOURCES_MAX) {
         return;
     }
     kept_source *k = &kept[kept_count++];
@@ -441,21 +418,37 @@ static const char *separator_name(int32_t delimiter)
                                : "blank";
 }
 
+static void tell_source(cli_report *r, const kept_source *k)
+{
+    const kith_points_source *source = &k->source;
+    const bool header = source->header != 0;
+    cli_put_open(r, NULL, '{');
+    cli_tell(r, "read: {file}", TEXT("file", k->path));
+    if (source->delimiter != 0) {
+        cli_tell(r,
+                 header ? ", separator {separator}, header '{header}'"
+                        : ", separator {separator}, no header",
+                 TEXT("separator", separator_name(source->delimiter)),
+                 TEXT("header", header ? k->names : NULL));
+    }
+    cli_tell(r, k->cols != source->file_cols ? ", {columns} of {file_columns} columns" : "",
+             INT("columns", k->cols), INT("file_columns", source->file_cols));
+    cli_tell(r, source->compressed != 0 ? ", unpacked" : "",
+             BOOL("compressed", source->compressed != 0));
+    cli_tell(r, source->fortran_order != 0 ? ", converted from Fortran order" : "",
+             BOOL("fortran_order", source->fortran_order != 0));
+    cli_tell(r, source->big_endian != 0 ? ", converted from big-endian\n" : "\n",
+             BOOL("big_endian", source->big_endian != 0));
+    cli_put_close(r, '}');
+}
+
+/* People are told first, programs last. */
 static void say_sources(const cli_report *r)
 {
+    cli_report people = *r;
+    people.programs = false;
     for (int i = 0; i < kept_count; i++) {
-        const kept_source *k = &kept[i];
-        cli_say(r, "read: %s", cli_message_safe(k->path));
-        if (k->source.delimiter != 0) {
-            cli_say(r, ", separator %s", separator_name(k->source.delimiter));
-            cli_say(r, k->source.header != 0 ? ", header '%s'" : ", no header", k->names);
-        }
-        if (k->cols != k->source.file_cols) {
-            cli_say(r, ", %" PRId64 " of %" PRId64 " columns", k->cols, k->source.file_cols);
-        }
-        cli_say(r, "%s%s%s\n", k->source.compressed != 0 ? ", unpacked" : "",
-                k->source.fortran_order != 0 ? ", converted from Fortran order" : "",
-                k->source.big_endian != 0 ? ", converted from big-endian" : "");
+        tell_source(&people, &kept[i]);
     }
 }
 
@@ -464,22 +457,11 @@ static void put_sources(cli_report *r)
     if (kept_count == 0) {
         return;
     }
-    cli_put_open_array(r, "read");
+    cli_put_open(r, "read", '[');
     for (int i = 0; i < kept_count; i++) {
-        const kept_source *k = &kept[i];
-        cli_put_open(r, NULL);
-        cli_put(r, TEXT("file", k->path));
-        if (k->source.delimiter != 0) {
-            cli_put(r, TEXT("separator", separator_name(k->source.delimiter)),
-                    TEXT("header", k->source.header != 0 ? k->names : NULL));
-        }
-        cli_put(r, INT("columns", k->cols), INT("file_columns", k->source.file_cols),
-                BOOL("compressed", k->source.compressed != 0),
-                BOOL("fortran_order", k->source.fortran_order != 0),
-                BOOL("big_endian", k->source.big_endian != 0));
-        cli_put_close(r);
+        tell_source(r, &kept[i]);
     }
-    cli_put_close_array(r);
+    cli_put_close(r, ']');
 }
 
 /* ---- The whole ------------------------------------------------------------------------------ */

@@ -45,10 +45,8 @@ const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES]);
 
 /* JSON: keys in the order of the calls, one line, valid UTF-8 whatever the text was, the shortest
  * decimal that gives the same double. A NULL key stands in arrays. */
-void cli_put_open(cli_report *r, const char *key);
-void cli_put_close(cli_report *r);
-void cli_put_open_array(cli_report *r, const char *key);
-void cli_put_close_array(cli_report *r);
+void cli_put_open(cli_report *r, const char *key, char bracket);
+void cli_put_close(cli_report *r, char bracket);
 
 typedef enum cli_put_kind {
     CLI_PUT_END = 0,
@@ -72,26 +70,15 @@ typedef struct cli_field {
     };
 } cli_field;
 
-#define TEXT(name, value)                                    \
-    {                                                        \
-        .key = (name), .kind = CLI_PUT_TEXT, .text = (value) \
+#define CLI_FIELD(name, what, member, value)             \
+    {                                                    \
+        .key = (name), .kind = (what), .member = (value) \
     }
-#define INT(name, value)                                       \
-    {                                                          \
-        .key = (name), .kind = CLI_PUT_INT, .integer = (value) \
-    }
-#define UINT(name, value)                                       \
-    {                                                           \
-        .key = (name), .kind = CLI_PUT_UINT, .natural = (value) \
-    }
-#define NUMBER(name, value)                                      \
-    {                                                            \
-        .key = (name), .kind = CLI_PUT_NUMBER, .number = (value) \
-    }
-#define BOOL(name, value)                                     \
-    {                                                         \
-        .key = (name), .kind = CLI_PUT_BOOL, .truth = (value) \
-    }
+#define TEXT(name, value) CLI_FIELD(name, CLI_PUT_TEXT, text, value)
+#define INT(name, value) CLI_FIELD(name, CLI_PUT_INT, integer, value)
+#define UINT(name, value) CLI_FIELD(name, CLI_PUT_UINT, natural, value)
+#define NUMBER(name, value) CLI_FIELD(name, CLI_PUT_NUMBER, number, value)
+#define BOOL(name, value) CLI_FIELD(name, CLI_PUT_BOOL, truth, value)
 #define CLI_FIELDS(...) ((const cli_field[]){__VA_ARGS__, {.kind = CLI_PUT_END}})
 
 /* Fields as members; or as those of an object. */

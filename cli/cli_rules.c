@@ -102,20 +102,15 @@ typedef struct mistake {
     short_id options[OPTIONS_MAX];
 } mistake;
 
-#define COMMAND(holds, words)            \
-    {                                    \
-        .when = (holds), .text = (words) \
+#define ROW(...)    \
+    {               \
+        __VA_ARGS__ \
     }
-#define NAMED(holds, words, ...)                                     \
-    {                                                                \
-        .when = (holds), .text = (words), .options = { __VA_ARGS__ } \
-    }
-#define BESIDE(holds, option, its_value, words, ...)                                             \
-    {                                                                                            \
-        .when = (holds), .text = (words), .beside = (option), .value = (its_value), .options = { \
-            __VA_ARGS__                                                                          \
-        }                                                                                        \
-    }
+#define COMMAND(holds, words) ROW(.when = (holds), .text = (words))
+#define NAMED(holds, words, ...) ROW(.when = (holds), .text = (words), .options = ROW(__VA_ARGS__))
+#define BESIDE(holds, option, its_value, words, ...)                                \
+    ROW(.when = (holds), .text = (words), .beside = (option), .value = (its_value), \
+        .options = ROW(__VA_ARGS__))
 
 static bool refuse_beside(const cli_args *args, cli_error *error, const mistake *m, short_id other)
 {
@@ -440,59 +435,49 @@ static bool check_truth(const cli_args *args, cli_error *error)
 
 /* ---- Switches of selection ------------------------------------------------------------------- */
 
-/* A switch of selection, that methods with `switches` have. */
-static bool check_switch(const cli_args *args, short_id option, uint32_t switches, cli_error *error)
+/* Whether a method of selection has one of these switches; text: which methods do. */
+static bool has_switch(kith_select_method method, uint32_t switches, char text[CLI_ERROR_BYTES])
 {
-#define ROW(NAME, number, name, switches) {KITH_SELECT_##NAME, #name, switches},
+#define METHOD_ROW(NAME, number, name, switches) {KITH_SELECT_##NAME, #name, switches},
     static const struct {
         kith_select_method method;
         const char *name;
         uint32_t switches;
-    } methods[] = {KITH_PAPERS_SELECT_MAP(ROW)};
-#undef ROW
+    } methods[] = {KITH_PAPERS_SELECT_MAP(METHOD_ROW)};
+#undef METHOD_ROW
+    bool found = false;
     char list[128] = "";
-    char text[CLI_ERROR_BYTES];
-    size_t used = 0;
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
-        const bool has = (methods[i].switches & switches) != 0;
-        if (has && methods[i].method == args->select) {
-            return true;
-        }
-        if (has && used < sizeof list) {
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
-                                     methods[i].name);
+        const size_t used = strlen(list);
+        if ((methods[i].switches & switches) != 0) {
+            found = found || methods[i].method == method;
+            (void)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
+                           methods[i].name);
         }
     }
-    (void)snprintf(text, sizeof text, "goes with --select %s alone (give that, or leave it out)",
-                   list);
-    return refuse_option(args, error, option, text);
+    (void)snprintf(text, CLI_ERROR_BYTES,
+                   "goes with --select %s alone (give that, or leave it out)", list);
+    return found;
 }
 
 static bool check_switches(const cli_args *args, cli_error *error)
 {
-    static const struct {
-        short_id option;
-        uint32_t switches;
-    } rows[] = {{BUFFER, KITH_SWITCH_QUEUE},      {GROUP, KITH_SWITCH_QUEUE},
-                {BUFFER_SIZE, KITH_SWITCH_QUEUE}, {LEVEL, KITH_SWITCH_MERGE},
-                {MERGE, KITH_SWITCH_MERGE},       {ALIGNED, KITH_SWITCH_ALIGNED},
-                {HEAP_SAMPLE, KITH_SWITCH_SAMPLE}};
+    char queue[CLI_ERROR_BYTES];
+    char merge[CLI_ERROR_BYTES];
+    char aligned[CLI_ERROR_BYTES];
+    char sample[CLI_ERROR_BYTES];
     const bool none = args->buffer == KITH_BUFFER_NONE;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && args->command == CLI_SELECT; i++) {
-        const short_id id = rows[i].option;
-        if (!args->given[id - 1] || (id == BUFFER && none)) {
-            continue;
-        }
-        if (!check_switch(args, id, rows[i].switches, error)) {
-            return false;
-        }
-        if (id == BUFFER_SIZE && none) {
-            return refuse_option(args, error, id,
-                                 "goes with --buffer plain, full or sorted (give that, or leave it "
-                                 "out)");
-        }
-    }
-    return true;
+    const bool queues = has_switch(args->select, KITH_SWITCH_QUEUE, queue);
+    const mistake list[] = {
+        NAMED(!queues && !none, queue, BUFFER),
+        NAMED(!queues, queue, GROUP, BUFFER_SIZE),
+        NAMED(none, "goes with --buffer plain, full or sorted (give that, or leave it out)",
+              BUFFER_SIZE),
+        NAMED(!has_switch(args->select, KITH_SWITCH_MERGE, merge), merge, LEVEL, MERGE),
+        NAMED(!has_switch(args->select, KITH_SWITCH_ALIGNED, aligned), aligned, ALIGNED),
+        NAMED(!has_switch(args->select, KITH_SWITCH_SAMPLE, sample), sample, HEAP_SAMPLE),
+    };
+    return args->command != CLI_SELECT || CHECK_LIST(args, error, list);
 }
 
 bool cli_rules_check(const cli_args *args, cli_error *error)

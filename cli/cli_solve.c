@@ -312,13 +312,13 @@ static void tell_done(cli_report *r, const kith_shard_report *s)
 void cli_shards_tell(cli_report *r, const cli_job *job, bool planned)
 {
     const kith_shard_report *s = &job->sharded;
-    cli_put_open(r, "shards");
+    cli_put_open(r, "shards", '{');
     if (planned) {
         tell_shard_plan(r, job);
     } else {
         tell_done(r, s);
     }
-    cli_put_close(r);
+    cli_put_close(r, '}');
     if (!planned && s->recall.rows > 0) {
         cli_put_estimate(r, &s->recall);
     }
