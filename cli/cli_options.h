@@ -156,6 +156,8 @@ const char *cli_value_word(const cli_value *value, int number);
 /* From the word to its field; false with error->text set. */
 bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cli_error *error);
 
+/* Sets error->where; returns the error. */
+cli_error *cli_error_at(cli_error *error, const char *where);
 /* Sets error->text; false, for a caller to return. */
 bool cli_refuse(cli_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

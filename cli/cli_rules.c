@@ -18,8 +18,7 @@ typedef enum short_id {
 
 static bool refuse(cli_error *error, const char *where, const char *text)
 {
-    (void)snprintf(error->where, sizeof error->where, "%s", where);
-    return cli_refuse(error, "%s", text);
+    return cli_refuse(cli_error_at(error, where), "%s", text);
 }
 
 /* As this command has it. */
