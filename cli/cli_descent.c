@@ -94,7 +94,6 @@ int cli_graph_solve(cli_job *job)
 {
     const kith_descent_params descent = cli_descent_params(job);
     kith_search_params params = cli_graph_params(job, &descent);
-    job->descent.struct_size = (uint32_t)sizeof job->descent;
     params.descent_report = &job->descent;
     cli_graph_name_way(job->descends, &params);
     return cli_job_check(
@@ -176,7 +175,6 @@ int cli_walk_solve(cli_job *job)
     way.width = args->width;
     way.sample = args->sample == 0 ? -1 : args->sample;
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
-    job->walk.struct_size = (uint32_t)sizeof job->walk;
     const kith_status status = walk(job, &params, &way);
     return cli_session_blames(&job->session, "graph")
                ? cli_session_check(&job->session, status, args->paths[0])

@@ -148,7 +148,7 @@ int cli_grow_estimate(cli_grown *g)
 {
     cli_session *session = &g->job.session;
     kith_recall *recall = &g->job.descent.recall;
-    if (g->exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0) {
+    if (g->job.exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0) {
         return CLI_DONE;
     }
     kith_recall_params params = kith_recall_params_default();
@@ -159,7 +159,7 @@ int cli_grow_estimate(cli_grown *g)
     CLI_TRY(cli_job_check(
         &g->job, kith_recall_estimate(session->ctx, &g->points, &g->job.forward, &params, recall)));
     if (recall->recall < 1.0) {
-        g->exact = KITH_APPROXIMATE; /* a neighbour is missing: that much is known */
+        g->job.exact = KITH_APPROXIMATE; /* a neighbour is missing: that much is known */
     }
     return CLI_DONE;
 }
@@ -167,7 +167,6 @@ int cli_grow_estimate(cli_grown *g)
 int cli_grow_save(cli_grown *g)
 {
     cli_session *session = &g->job.session;
-    g->job.exact = g->exact;
     CLI_TRY(cli_session_check(
         session, kith_fingerprint_make(session->ctx, &g->points, &g->job.points), g->args.output));
     CLI_TRY(cli_job_save(&g->job, g->args.output, &g->job.forward, &g->job.points));
@@ -177,7 +176,7 @@ int cli_grow_save(cli_grown *g)
 void cli_grow_tell(cli_report *r, const cli_grown *g)
 {
     const cli_job *job = &g->job;
-    const bool rounds = job->descent.round_count > 0 && g->exact != KITH_CERTIFIED;
+    const bool rounds = job->descent.round_count > 0 && g->job.exact != KITH_CERTIFIED;
     cli_say_matrix(r, "points", NULL, &g->points);
     cli_put(r, INT("n", g->points.rows), INT("d", g->points.cols),
             TEXT("dtype", kith_dtype_name(g->points.dtype)));
@@ -188,12 +187,12 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
                   INT("threads", kith_ctx_get_params(job->session.ctx)->threads));
     if (rounds) {
         cli_descent_tell(r, job);
-    } else if (g->exact != KITH_CERTIFIED && job->descent.recall.rows > 0) {
+    } else if (g->job.exact != KITH_CERTIFIED && job->descent.recall.rows > 0) {
         cli_put_estimate(r, &job->descent.recall);
     }
     cli_tell_peak(r, job->report.gpu_peak_bytes, 0);
-    cli_tell_claim(r, g->exact, &job->points);
-    if (g->exact != KITH_CERTIFIED) {
+    cli_tell_claim(r, g->job.exact, &job->points);
+    if (g->job.exact != KITH_CERTIFIED) {
         cli_descent_say_missed(r, job);
         cli_say_estimate(r, &job->descent.recall, "points");
     }

@@ -34,7 +34,6 @@ typedef struct cli_grown {
     cli_job job;          /* of the answer; corpus.matrix is what it is a graph of */
     cli_old_graph old[2]; /* what it is made of */
     kith_matrix points;   /* of the answer: a copy */
-    kith_exactness exact; /* of the answer */
     const char *method;   /* "exact", "descent", "search" */
     double seconds_build; /* of a graph that had to be built first */
 } cli_grown;

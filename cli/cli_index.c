@@ -84,7 +84,6 @@ static int plan(cli_job *job)
         params.recall = g->params.recall != 0.0 ? g->params.recall : KITH_INDEX_RECALL;
         params.k = wanted < job->corpus.matrix->rows ? wanted : job->corpus.matrix->rows;
     }
-    job->plan.struct_size = (uint32_t)sizeof job->plan;
     CLI_TRY(cli_job_check(job, cli_job_plan_exact(job->session.ctx, job->args, job->corpus.matrix,
                                                   NULL, &params, &job->plan)));
     job->need_bytes = job->plan.peak_bytes - (graph ? 0 : job->plan.result_bytes) +

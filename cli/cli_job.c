@@ -34,7 +34,6 @@ int cli_job_open_index(cli_job *job, const char *path)
 {
     CLI_TRY(cli_session_check(&job->session,
                               kith_index_open(job->session.ctx, path, &job->prepared), path));
-    job->prepared_info.struct_size = (uint32_t)sizeof job->prepared_info;
     (void)kith_index_inspect(job->prepared, &job->prepared_info);
     job->own_metric = job->prepared_info.metric;
     job->corpus.path = path;
@@ -167,8 +166,8 @@ kith_search_params cli_job_params(const cli_job *job)
     params.metric = cli_job_metric(job);
     params.k = job->args->k;
     params.radius = cli_cuts_lists(job->args) ? job->args->radius : 0.0;
-    params.flags = (cli_given(job->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0) |
-                   (cli_cuts_lists(job->args) ? (uint32_t)KITH_WITHIN_RADIUS : 0);
+    params.flags =
+        cli_self(job->args) | (cli_cuts_lists(job->args) ? (uint32_t)KITH_WITHIN_RADIUS : 0);
     params.pipeline = job->args->pipeline;
     params.select = job->args->select;
     params.sample = job->args->heap_sample;
@@ -188,7 +187,7 @@ kith_descent_params cli_descent_params(const cli_job *job)
     kith_descent_params params = kith_descent_params_default();
     params.metric = cli_job_metric(job);
     params.k = args->k;
-    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.flags = cli_self(args);
     params.start = args->start;
     params.recall = args->recall;
     params.recall_at = args->recall_at;
@@ -229,7 +228,6 @@ int cli_job_check(cli_job *job, kith_status status)
 
 int cli_job_take_report(cli_job *job)
 {
-    job->report.struct_size = (uint32_t)sizeof job->report;
     return cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report));
 }
 

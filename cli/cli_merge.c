@@ -249,14 +249,12 @@ static int merge(merging *m)
     const kith_descent_params descent = cli_descent_params(job);
     kith_search_params params = cli_graph_params(job, &descent);
     kith_status status = KITH_OK;
-    job->report.struct_size = (uint32_t)sizeof job->report;
-    job->descent.struct_size = (uint32_t)sizeof job->descent;
     params.descent_report = &job->descent;
     cli_graph_name_way(!m->across, &params);
     CLI_TIMED(job->seconds_work, status = kith_graph_merge(job->session.ctx, &sets, &params,
                                                            &job->forward, &job->report));
     CLI_TRY(check_merge(m, status));
-    g->exact = job->report.exact;
+    job->exact = job->report.exact;
     return CLI_DONE;
 }
 

@@ -136,7 +136,6 @@ static int find(pairing *p)
     }
     CLI_TRY(code);
     cli_output_step_aside(output);
-    job->report.struct_size = (uint32_t)sizeof job->report;
     return check(p, kith_ctx_report(job->session.ctx, &job->report));
 }
 

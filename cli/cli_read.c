@@ -32,13 +32,85 @@ static bool is_no(cli_error *error, const char *text, const char *what, const ch
     return cli_refuse(error, "'%s' is no %s (%s)", text, what, remedy);
 }
 
+/* ---- Numbers -------------------------------------------------------------------------------- */
+
+static bool starts_like_a_number(const char *text)
+{
+    return (text[0] >= '0' && text[0] <= '9') || text[0] == '.';
+}
+
+/* Any unsigned 64-bit integer, decimal. */
+static bool to_uint(const char *text, uint64_t *value)
+{
+    if (text[0] == '\0' || text[strspn(text, "0123456789")] != '\0') {
+        return false;
+    }
+    errno = 0;
+    const unsigned long long number = strtoull(text, NULL, 10);
+    *value = number;
+    return errno == 0;
+}
+
+/* A decimal integer in [low, high]. */
+static bool to_int(const char *text, int64_t low, int64_t high, int64_t *value)
+{
+    const bool negative = text[0] == '-';
+    uint64_t magnitude = 0;
+    if (!to_uint(text + negative, &magnitude) || magnitude > INT64_MAX) {
+        return false;
+    }
+    *value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+    return *value >= low && *value <= high;
+}
+
+/* A finite decimal number. */
+static bool to_number(const char *text, double *value)
+{
+    /* strtod also takes blanks, "inf", "nan" and hexadecimal: not what anyone means here. */
+    if (!starts_like_a_number(text + (text[0] == '-')) || strpbrk(text, "xX") != NULL) {
+        return false;
+    }
+    char *end = NULL;
+    *value = strtod(text, &end);
+    return *end == '\0' && isfinite(*value);
+}
+
+/* Bytes: "1000000", "512K", "1.5G"; K, M, G, T are powers of 1024. At least 1 byte. */
+static bool to_bytes(const char *text, uint64_t *value)
+{
+    static const char suffixes[] = "KMGT";
+    if (!starts_like_a_number(text) || strpbrk(text, "xX") != NULL) {
+        return false;
+    }
+    char *end = NULL;
+    double bytes = strtod(text, &end);
+    if (*end != '\0') {
+        const char *suffix = strchr(suffixes, *end);
+        if (suffix == NULL) {
+            return false;
+        }
+        const bool decimal = strcmp(end + 1, "B") == 0;
+        if (!decimal && end[1] != '\0' && strcmp(end + 1, "i") != 0 && strcmp(end + 1, "iB") != 0) {
+            return false;
+        }
+        for (int power = (int)(suffix - suffixes + 1); power > 0; power--) {
+            bytes *= decimal ? 1000.0 : 1024.0;
+        }
+    }
+    if (!(bytes >= 1.0 && bytes < 0x1p63)) {
+        return false;
+    }
+    *value = (uint64_t)bytes;
+    return true;
+}
+
 /* ---- By kind -------------------------------------------------------------------------------- */
 
 static bool read_count(const cli_value *value, const char *text, int64_t *count, cli_error *error)
 {
     const int64_t widest = value->kind == CLI_KIND_COUNT32 ? INT32_MAX : INT64_MAX;
     const int64_t most = value->most != 0 ? value->most : widest;
-    if (cli_value_int(text, value->least, most, count)) {
+    if (to_int(text, value->least, most, count)) {
         return true;
     }
     return value->most != 0
@@ -83,13 +155,13 @@ static bool read_name(const cli_value *value, const char *text, int *number, cli
 
 static bool read_share(const char *text, double *share)
 {
-    return cli_value_number(text, share) && *share > 0.0 && *share <= 1.0;
+    return to_number(text, share) && *share > 0.0 && *share <= 1.0;
 }
 
 static bool read_power_of_two(const char *text, int64_t least, int64_t most, int32_t *power)
 {
     int64_t given = 0;
-    const bool is_one = cli_value_int(text, least, most, &given) && (given & (given - 1)) == 0;
+    const bool is_one = to_int(text, least, most, &given) && (given & (given - 1)) == 0;
     *power = (int32_t)given;
     return is_one;
 }
@@ -114,16 +186,15 @@ bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cl
                           "'%s' is no such size (use a power of two, %" PRId64 " to %" PRId64 ")",
                           text, value->least, value->most);
     case CLI_KIND_SEED:
-        return cli_value_uint(text, field) ||
+        return to_uint(text, field) ||
                is_no(error, text, value->what, "give a whole number from 0 to 2^64-1");
     case CLI_KIND_NUMBER:
-        return cli_value_number(text, field) ||
-               is_no(error, text, value->what, "give a finite number");
+        return to_number(text, field) || is_no(error, text, value->what, "give a finite number");
     case CLI_KIND_SHARE:
         return read_share(text, field) ||
                is_no(error, text, "share", "give a number above 0, at most 1");
     case CLI_KIND_BYTES:
-        return cli_value_bytes(text, field) ||
+        return to_bytes(text, field) ||
                is_no(error, text, "amount of memory", "give bytes, or 512M, 8G, 8GB, 1.5TiB");
     case CLI_KIND_PATH:
         *(const char **)field = text;
@@ -140,7 +211,7 @@ bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cl
 
 bool cli_read_k(const char *text, cli_args *args, cli_error *error)
 {
-    return cli_value_int(text, 1, INT64_MAX, &args->k) ||
+    return to_int(text, 1, INT64_MAX, &args->k) ||
            is_no(error, text,
                  args->command == CLI_SELECT ? "number of values" : "number of neighbours",
                  "give a whole number from 1");
@@ -169,7 +240,7 @@ bool cli_read_group(const char *text, cli_args *args, cli_error *error)
 bool cli_read_sample(const char *text, cli_args *args, cli_error *error)
 {
     const int64_t least = args->command == CLI_EVAL ? 1 : 0;
-    return cli_value_int(text, least, INT64_MAX, &args->sample) ||
+    return to_int(text, least, INT64_MAX, &args->sample) ||
            cli_refuse(error, "'%s' is no number of rows (give a whole number from %d)", text,
                       (int)least);
 }
@@ -183,7 +254,7 @@ bool cli_read_recall(const char *text, cli_args *args, cli_error *error)
     const bool fits = length < sizeof number;
     (void)snprintf(number, sizeof number, "%.*s", fits ? (int)length : 0, text);
     if (read_share(number, &args->recall) &&
-        (at == NULL || cli_value_int(at + 1, 1, INT64_MAX, &args->recall_at))) {
+        (at == NULL || to_int(at + 1, 1, INT64_MAX, &args->recall_at))) {
         return true;
     }
     return is_no(error, text, "recall",
@@ -193,7 +264,7 @@ bool cli_read_recall(const char *text, cli_args *args, cli_error *error)
 bool cli_read_parts(const char *text, cli_args *args, cli_error *error)
 {
     int64_t count = KITH_PARTS_AUTO;
-    if (strcmp(text, "auto") != 0 && !cli_value_int(text, 1, KITH_PARTS_MAX, &count)) {
+    if (strcmp(text, "auto") != 0 && !to_int(text, 1, KITH_PARTS_MAX, &count)) {
         return is_no(error, text, "number of files", "give 1 to 256, or auto");
     }
     args->parts = (int32_t)count;
@@ -234,7 +305,7 @@ bool cli_value_length(const char *text, const char **next, double *length)
     memcpy(part, text, bytes);
     part[bytes] = '\0';
     *next = text[bytes] == ',' ? text + bytes + 1 : NULL;
-    return cli_value_number(part, length) && *length >= 0.0;
+    return to_number(part, length) && *length >= 0.0;
 }
 
 bool cli_read_period(const char *text, cli_args *args, cli_error *error)
@@ -261,73 +332,7 @@ bool cli_read_device(const char *text, cli_args *args, cli_error *error)
            is_no(error, text, "device", "use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all");
 }
 
-/* ---- Numbers and devices --------------------------------------------------------------------- */
-
-static bool starts_like_a_number(const char *text)
-{
-    return (text[0] >= '0' && text[0] <= '9') || text[0] == '.';
-}
-
-bool cli_value_uint(const char *text, uint64_t *value)
-{
-    if (text[0] == '\0' || text[strspn(text, "0123456789")] != '\0') {
-        return false;
-    }
-    errno = 0;
-    const unsigned long long number = strtoull(text, NULL, 10);
-    *value = number;
-    return errno == 0;
-}
-
-bool cli_value_int(const char *text, int64_t low, int64_t high, int64_t *value)
-{
-    const bool negative = text[0] == '-';
-    uint64_t magnitude = 0;
-    if (!cli_value_uint(text + negative, &magnitude) || magnitude > INT64_MAX) {
-        return false;
-    }
-    *value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
-    return *value >= low && *value <= high;
-}
-
-bool cli_value_number(const char *text, double *value)
-{
-    /* strtod also takes blanks, "inf", "nan" and hexadecimal: not what anyone means here. */
-    if (!starts_like_a_number(text + (text[0] == '-')) || strpbrk(text, "xX") != NULL) {
-        return false;
-    }
-    char *end = NULL;
-    *value = strtod(text, &end);
-    return *end == '\0' && isfinite(*value);
-}
-
-bool cli_value_bytes(const char *text, uint64_t *value)
-{
-    static const char suffixes[] = "KMGT";
-    if (!starts_like_a_number(text) || strpbrk(text, "xX") != NULL) {
-        return false;
-    }
-    char *end = NULL;
-    double bytes = strtod(text, &end);
-    if (*end != '\0') {
-        const char *suffix = strchr(suffixes, *end);
-        if (suffix == NULL) {
-            return false;
-        }
-        const bool decimal = strcmp(end + 1, "B") == 0;
-        if (!decimal && end[1] != '\0' && strcmp(end + 1, "i") != 0 && strcmp(end + 1, "iB") != 0) {
-            return false;
-        }
-        for (int power = (int)(suffix - suffixes + 1); power > 0; power--) {
-            bytes *= decimal ? 1000.0 : 1024.0;
-        }
-    }
-    if (!(bytes >= 1.0 && bytes < 0x1p63)) {
-        return false;
-    }
-    *value = (uint64_t)bytes;
-    return true;
-}
+/* ---- Devices -------------------------------------------------------------------------------- */
 
 /* Numbers with commas between them. */
 static bool is_list(const char *text)

@@ -83,7 +83,7 @@ static int remove_points(removing *r)
     kith_status status = KITH_OK;
     params.metric = g->args.metric;
     params.k = g->args.k;
-    params.flags = cli_given(&g->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.flags = cli_self(&g->args);
     params.approximate = old->known.exact == KITH_APPROXIMATE;
     params.removed = r->removed;
     params.map = r->map;
@@ -96,7 +96,7 @@ static int remove_points(removing *r)
                 ? cli_session_check(&job->session, status, old->path)
                 : cli_job_check(job, status));
     CLI_TRY(cli_job_take_report(job));
-    g->exact = job->report.exact;
+    job->exact = job->report.exact;
     return CLI_DONE;
 }
 

@@ -13,11 +13,11 @@
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-void cli_say_to(const cli_report *r, bool told, const char *format, ...)
+void cli_say(const cli_report *r, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    if (r->people && told) {
+    if (r->people) {
         (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
     }
     va_end(list);
@@ -31,7 +31,9 @@ void cli_say_matrix(const cli_report *r, const char *name, const char *path,
             matrix->cols, kith_dtype_name(matrix->dtype));
 }
 
-const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES])
+/* "60,000" */
+enum { GROUPED_BYTES = 32 };
+static const char *grouped(int64_t number, char text[GROUPED_BYTES])
 {
     char digits[24];
     const int length = snprintf(digits, sizeof digits, "%" PRId64, number);
@@ -184,7 +186,7 @@ static void say_number(FILE *to, const char *how, double value)
 /* how: what stands behind the key. */
 static void say_value(FILE *to, const cli_field *f, const char *how)
 {
-    char text[CLI_GROUPED_BYTES];
+    char text[GROUPED_BYTES];
     if (f->kind == CLI_PUT_TEXT) {
         (void)fputs(cli_message_safe(f->text), to);
     } else if (f->kind == CLI_PUT_NUMBER) {
@@ -192,7 +194,7 @@ static void say_value(FILE *to, const cli_field *f, const char *how)
     } else if (*how == '~') {
         (void)fputs(cli_message_size(f->natural, text), to);
     } else if (*how == ',') {
-        (void)fputs(cli_grouped(f->integer, text), to);
+        (void)fputs(grouped(f->integer, text), to);
     } else {
         (void)fprintf(to, "%" PRId64, f->integer);
     }
@@ -324,9 +326,9 @@ void cli_tell_tree(cli_report *r, const kith_file_info *info)
 const char *cli_claim_name(const kith_fingerprint *points, char text[CLI_CLAIM_BYTES])
 {
     enum { SHORT_BITS = 32 };
-    char rows[CLI_GROUPED_BYTES];
+    char rows[GROUPED_BYTES];
     (void)snprintf(text, CLI_CLAIM_BYTES, "%s x %" PRId32 " %s, %08" PRIx32,
-                   cli_grouped(points->rows, rows), points->cols, kith_dtype_name(points->dtype),
+                   grouped(points->rows, rows), points->cols, kith_dtype_name(points->dtype),
                    (uint32_t)(points->checksum >> SHORT_BITS));
     return text;
 }

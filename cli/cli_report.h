@@ -27,19 +27,12 @@ cli_report cli_report_lines(FILE *to);
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-/* Lines, or a part of one; more: with --verbose. */
-#define cli_say(r, ...) cli_say_to(r, true, __VA_ARGS__)
-#define cli_say_more(r, ...) cli_say_to(r, (r)->verbose, __VA_ARGS__)
-void cli_say_to(const cli_report *r, bool told, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Lines, or a part of one. */
+void cli_say(const cli_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "corpus: FILE, 60000 x 784 float32"; path NULL: without the file */
 void cli_say_matrix(const cli_report *r, const char *name, const char *path,
                     const kith_matrix *matrix);
-
-/* "60,000" */
-enum { CLI_GROUPED_BYTES = 32 };
-const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES]);
 
 /* ---- For programs --------------------------------------------------------------------------- */
 

@@ -37,9 +37,7 @@ static int check_names(const cli_args *args)
 
 int cli_session_open(cli_session *session, const cli_args *args)
 {
-    if (check_names(args) != CLI_DONE) {
-        return CLI_FAILED;
-    }
+    CLI_TRY(check_names(args));
     session->start = cli_clock_now();
     session->read = kith_points_params_default();
     session->read.header = args->header;
@@ -59,13 +57,6 @@ int cli_session_open(cli_session *session, const cli_args *args)
     params.log_arg = &session->progress;
     const kith_status status = kith_ctx_create(&params, &session->ctx);
     CLI_PASS_IF(status == KITH_OK, NULL, "%s", kith_status_text(status));
-}
-
-int cli_session_begin(cli_session *session, const cli_args *args, const char *endings)
-{
-    CLI_TRY(cli_device_check(args->device));
-    CLI_TRY(cli_output_check_args(args, endings));
-    return cli_session_open(session, args);
 }
 
 /* A file that was opened: points or a result. */

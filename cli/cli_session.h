@@ -25,8 +25,6 @@ typedef struct cli_points {
 
 /* These return an exit code, and have printed why when it is not CLI_DONE. */
 int cli_session_open(cli_session *session, const cli_args *args);
-/* The same of a command whose answer goes to -o: its device can be had, its outputs written. */
-int cli_session_begin(cli_session *session, const cli_args *args, const char *endings);
 void cli_session_close(cli_session *session);
 
 /* Whether --device NAME can be had, or what KITH_DEVICE names where it is not given (NULL). */

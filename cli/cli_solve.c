@@ -102,7 +102,7 @@ static int solve_radius(cli_job *job)
     params.metric = cli_job_metric(job);
     params.radius = args->radius;
     params.method = args->method;
-    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.flags = cli_self(args);
     params.count_only = args->output == NULL;
     params.period = job->period;
     params.filter = cli_is_filtered(args) ? &job->filter : NULL;
@@ -175,7 +175,6 @@ static int plan_shards(cli_job *job)
     CLI_TRY(check_parts(job->args));
     CLI_TRY(cli_graph_plan(job));
     make_request(job, &r);
-    job->shard_plan.struct_size = (uint32_t)sizeof job->shard_plan;
     const int code = cli_job_check(
         job, kith_plan_shards(job->session.ctx, job->corpus.matrix, &r.shards, &job->shard_plan));
     job->planned = false; /* the plan of the whole at once is none of this job's */
@@ -230,7 +229,6 @@ static int solve_shards(cli_job *job)
     make_request(job, &r);
     r.shards.job = same;
     job->session.silent = true;
-    job->sharded.struct_size = (uint32_t)sizeof job->sharded;
     code = check_shards(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
                                                args->shards, args->output, &job->sharded));
     job->descent.recall = job->sharded.recall;

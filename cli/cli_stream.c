@@ -161,8 +161,7 @@ void cli_chunks_begin(cli_chunks *c)
 {
     const kith_plan *whole = &c->job->whole;
     kith_report *report = &c->job->report;
-    report->struct_size = (uint32_t)sizeof *report; /* that of a job with no chunk left to solve */
-    report->exact = 1;
+    report->exact = 1; /* of a job with no chunk left to solve */
     memcpy(report->screen, whole->method, sizeof report->screen);
     memcpy(report->backend, whole->backend, sizeof report->backend);
     choose_solver(c);

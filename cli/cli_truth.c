@@ -275,7 +275,6 @@ static int call(truth *t)
     const bool named = t->corpus == NULL;
     kith_status status = KITH_OK;
     t->report.struct_size = (uint32_t)sizeof t->report;
-    t->job.report.struct_size = (uint32_t)sizeof t->job.report;
     session->silent = true;
     CLI_TIMED(t->job.seconds_work,
               status = kith_truth(session->ctx, named ? NULL : t->matrices, t->count,

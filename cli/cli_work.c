@@ -50,6 +50,13 @@ static int run(cli_job *job, const cli_work *work)
 
 int cli_work_run(cli_job *job, const cli_work *work)
 {
+    job->plan.struct_size = (uint32_t)sizeof job->plan;
+    job->report.struct_size = (uint32_t)sizeof job->report;
+    job->descent.struct_size = (uint32_t)sizeof job->descent;
+    job->walk.struct_size = (uint32_t)sizeof job->walk;
+    job->shard_plan.struct_size = (uint32_t)sizeof job->shard_plan;
+    job->sharded.struct_size = (uint32_t)sizeof job->sharded;
+    job->prepared_info.struct_size = (uint32_t)sizeof job->prepared_info;
     const int code = run(job, work);
     kith_ranges_free(job->ranges);
     kith_index_free(job->prepared);
