@@ -60,7 +60,8 @@ typedef struct cli_job {
     kith_fingerprint points; /* of the corpus: what the answer is of */
     kith_fingerprint asked;  /* of the queries, where their rows are an answer, too */
     double seconds_read;
-    double seconds_work; /* of the call that the command is about */
+    double seconds_search; /* of queries, where something follows it, */
+    double seconds_work;   /*   or of the call that the command is about */
     double seconds_write;
 } cli_job;
 

@@ -421,6 +421,10 @@ int cli_same_file(const char *what, const char *path, char *text, size_t room)
     struct stat info;
     char name[FOLDER_BYTES];
     uint64_t sum = 0;
+    if (path == NULL) {
+        return CLI_DONE;
+    }
+    const size_t used = strlen(text);
     const char *dataset = strrchr(path, ':');
     CLI_FAIL_IF(strcmp(path, "-") == 0 || (stat(path, &info) == 0 && S_ISFIFO(info.st_mode)), path,
                 "is a pipe, and a job in chunks looks for its files again when it "
@@ -432,7 +436,7 @@ int cli_same_file(const char *what, const char *path, char *text, size_t room)
         (void)close(file);
     }
     CLI_FAIL_IF(!known, path, "cannot be read: %s (check the file)", strerror(error));
-    (void)snprintf(text, room,
+    (void)snprintf(text + used, room - used,
                    "%s %" PRId64 " bytes, file %" PRIu64 ", changed %" PRId64 ".%09ld and %" PRId64
                    ".%09ld, ends %016" PRIx64 "%.64s\n",
                    what, (int64_t)info.st_size, (uint64_t)info.st_ino, (int64_t)info.st_mtim.tv_sec,
@@ -443,14 +447,8 @@ int cli_same_file(const char *what, const char *path, char *text, size_t room)
 
 int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES])
 {
-    static const char *const names[] = {"corpus", "queries"};
-    size_t used = (size_t)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\nperiod %.512s\n",
-                                   kith_version(), args->radius,
-                                   args->period != NULL ? args->period : "none");
-    int code = CLI_DONE;
-    for (int i = 0; i < 2 && i < args->path_count && code == CLI_DONE; i++) {
-        code = cli_same_file(names[i], args->paths[i], text + used, CLI_SAME_BYTES - used);
-        used += code == CLI_DONE ? strlen(text + used) : 0;
-    }
-    return code;
+    (void)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\nperiod %.512s\n", kith_version(),
+                   args->radius, args->period != NULL ? args->period : "none");
+    CLI_TRY(cli_same_file("corpus", args->paths[0], text, CLI_SAME_BYTES));
+    return cli_same_file("queries", args->paths[1], text, CLI_SAME_BYTES);
 }

@@ -61,7 +61,7 @@ enum { CLI_SAME_BYTES = 1024 };
 /* Lines of text, equal for equal jobs: of each file its size, when it was changed, and a checksum
  * of its beginning and end; kith's version. Exit code. */
 int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES]);
-/* The line of one file, called `what`. */
+/* Appends the line of one file, called `what`; nothing for a NULL path. */
 int cli_same_file(const char *what, const char *path, char *text, size_t room);
 
 #endif

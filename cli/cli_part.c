@@ -217,21 +217,20 @@ int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
 
 /* ---- One report ------------------------------------------------------------------------------ */
 
-enum { MOST_SECONDS = 4 };
-
 /* What each process has to say. */
 typedef struct account {
     kith_report report;
     int64_t rows;
-    double seconds[MOST_SECONDS];
+    double seconds[3];
 } account;
 
 /* accounts: of all workers, this one's first. */
-static int sum_up(cli_job *job, account *accounts, double *const *seconds, int count)
+static int sum_up(cli_job *job, account *accounts)
 {
+    double *const seconds[] = {&job->seconds_read, &job->seconds_search, &job->seconds_work};
     accounts[0].report = job->report;
     accounts[0].rows = job->part.rows.rows;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < 3; i++) {
         accounts[0].seconds[i] = *seconds[i];
     }
     CLI_TRY(collect(job, accounts, sizeof *accounts, false));
@@ -246,14 +245,14 @@ static int sum_up(cli_job *job, account *accounts, double *const *seconds, int c
             }
             rows += accounts[i].rows;
         }
-        for (int j = 0; j < count; j++) {
+        for (int j = 0; j < 3; j++) {
             *seconds[j] = fmax(*seconds[j], accounts[i].seconds[j]);
         }
     }
     return CLI_DONE;
 }
 
-int cli_part_report(cli_job *job, double *const *seconds, int count)
+int cli_part_report(cli_job *job)
 {
     if (job->part.all == NULL) {
         return CLI_DONE;
@@ -262,7 +261,7 @@ int cli_part_report(cli_job *job, double *const *seconds, int count)
     account *accounts = NULL;
     CLI_KEEP(accounts, workers, NULL, "no memory for %" PRId32 " reports (free some memory)",
              workers);
-    const int code = sum_up(job, accounts, seconds, count);
+    const int code = sum_up(job, accounts);
     cli_part_return(job);
     return code;
 }

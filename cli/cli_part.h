@@ -35,7 +35,7 @@ int cli_part_meet(cli_job *job, const cli_labels *labels);
 int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes);
 /* job.report becomes that of all, and each time the longest. Last: the job has all queries, and the
  * whole corpus, again. */
-int cli_part_report(cli_job *job, double *const *seconds, int count);
+int cli_part_report(cli_job *job);
 void cli_part_return(cli_job *job);
 
 /* A search whose corpus is divided. */

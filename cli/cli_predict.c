@@ -147,7 +147,6 @@ typedef struct predicting {
     int64_t chunk_rows;
     double *out; /* one for each query */
     errors off;  /* from the truth */
-    double seconds_search;
 } predicting;
 
 /* Bytes of one neighbour in a list. */
@@ -259,7 +258,7 @@ static int solve_chunks(predicting *p, cli_chunks *chunks)
     cli_chunks_begin(chunks);
     while (chunks->first < rows && code == CLI_DONE) {
         const int64_t first = chunks->first;
-        CLI_TIMED(p->seconds_search, code = cli_chunks_solve(chunks, &p->job.forward));
+        CLI_TIMED(p->job.seconds_search, code = cli_chunks_solve(chunks, &p->job.forward));
         CLI_THEN(code, predict(p, first));
     }
     return code;
@@ -280,11 +279,10 @@ static int solve_part(predicting *p)
 static int solve(cli_job *job)
 {
     predicting *p = job->own;
-    double *const seconds[] = {&job->seconds_read, &p->seconds_search, &job->seconds_work};
     CLI_TRY(cli_part_meet(job, &p->labels));
     CLI_TRY(solve_part(p));
     CLI_TRY(cli_part_collect(job, p->out, sizeof *p->out));
-    CLI_TRY(cli_part_report(job, seconds, 3));
+    CLI_TRY(cli_part_report(job));
     return cli_part_leads(job) && p->truth.values != NULL
                ? measure_errors(p->out, &p->truth, cli_votes(job->args), &p->off)
                : CLI_DONE;
@@ -360,7 +358,7 @@ static void tell(cli_job *job)
     }
     /* Of a search its preparation is a part. */
     cli_tell_seconds(&r, job->session.start, NUMBER("read", job->seconds_read),
-                     NUMBER("search", p->seconds_search),
+                     NUMBER("search", job->seconds_search),
                      NUMBER("prepare", job->report.seconds_prepare),
                      NUMBER("predict", job->seconds_work), NUMBER("write", job->seconds_write));
     cli_tell_output(&r, job->args->output, "");

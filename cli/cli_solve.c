@@ -58,7 +58,6 @@ static int solve_part(cli_job *job)
 
 static int solve_job(cli_job *job)
 {
-    double *const seconds[] = {&job->seconds_read};
     kith_neighbors *lists = &job->forward;
     const uint64_t k = (uint64_t)job->args->k * (uint64_t)job->lists;
     if (job->chunk_rows > 0) {
@@ -67,7 +66,7 @@ static int solve_job(cli_job *job)
     CLI_TRY(solve_part(job));
     CLI_TRY(cli_part_collect(job, lists->ids, k * sizeof *lists->ids));
     CLI_TRY(cli_part_collect(job, lists->distances, k * sizeof *lists->distances));
-    CLI_TRY(cli_part_report(job, seconds, 1));
+    CLI_TRY(cli_part_report(job));
     lists->rows = job->part.all != NULL ? job->part.all->rows : lists->rows;
     return CLI_DONE;
 }

@@ -42,13 +42,17 @@ typedef struct truth {
     int64_t stood;   /* searches that were done before */
 } truth;
 
+/* The file that is made or verified; of a runbook the folder. */
+static const char *output_of(const truth *t)
+{
+    return t->file != NULL ? t->file : t->job.args->output;
+}
+
 /* Blamed on the file that the library complains about. */
 static int check(truth *t, kith_status status)
 {
     cli_session *session = &t->job.session;
-    const char *where = t->step_path != NULL ? t->step_path
-                        : t->file != NULL    ? t->file
-                                             : t->job.args->output;
+    const char *where = t->step_path != NULL ? t->step_path : output_of(t);
     const bool corpus = cli_session_blames(session, "corpus") || cli_session_blames(session, "k");
     if (t->paths != NULL && corpus) {
         where = t->paths[t->report.matrix];
@@ -130,10 +134,8 @@ static int begin(cli_job *job)
 /* What the answer depends on, when it goes on: queries and filters are compared by the library. */
 static int describe(truth *t)
 {
-    size_t used = 0;
     for (int32_t i = 0; i < t->count; i++) {
-        CLI_TRY(cli_same_file("corpus", t->paths[i], t->same + used, SAME_BYTES));
-        used += strlen(t->same + used);
+        CLI_TRY(cli_same_file("corpus", t->paths[i], t->same, (size_t)(i + 1) * SAME_BYTES));
     }
     return CLI_DONE;
 }
@@ -165,10 +167,9 @@ static int show(void *arg, int64_t rows)
 {
     truth *t = arg;
     const double all = (double)t->whole.rows;
-    cli_progress_part(
-        &t->job.session.progress, (double)rows / all,
-        (double)(rows - t->done < t->whole.rows - rows ? rows - t->done : t->whole.rows - rows) /
-            all);
+    const int64_t left = t->whole.rows - rows;
+    const int64_t next = rows - t->done < left ? rows - t->done : left;
+    cli_progress_part(&t->job.session.progress, (double)rows / all, (double)next / all);
     t->done = rows;
     return cli_signal_came();
 }
@@ -186,7 +187,7 @@ static int read_all(cli_job *job)
     p->radius = args->radius;
     p->method = args->method;
     p->filter = cli_is_filtered(args) ? &t->job.filter : NULL;
-    p->path = t->file != NULL ? t->file : args->output;
+    p->path = output_of(t);
     p->ties_path = args->ties;
     p->names = t->paths;
     p->job = t->same;
@@ -294,8 +295,9 @@ static int call(truth *t)
  * The folder has stepN.gtK for each search, and while the job is at work runbook.partial: lines of
  * text that say which job it is, then a line for each search that is done. */
 
-static int begin_folder(truth *t, const char *folder)
+static int begin_folder(truth *t)
 {
+    const char *folder = output_of(t);
     struct stat info;
     const size_t bytes = strlen(folder) + 64;
     static const char no_names[] = "no memory for its names (free some memory)";
@@ -316,28 +318,22 @@ static int begin_folder(truth *t, const char *folder)
 static int make_head(truth *t)
 {
     const cli_args *args = t->job.args;
-    const char *const files[] = {t->queries, t->book.path, args->groups, args->query_groups};
-    static const char *const what[] = {"queries", "runbook", "groups", "groups"};
     const char *columns = args->columns != NULL ? args->columns : "all";
     const size_t room = strlen(t->same) + strlen(columns) + 4 * SAME_BYTES + HEAD_BYTES;
     CLI_KEEP(t->head, room, args->output, "no memory for its journal (free some memory)");
-    size_t used =
-        (size_t)snprintf(t->head, room,
-                         "kith %s\nk %" PRId64 ", %s, rule %d, header %d, delimiter %d, columns "
-                         "%s\n%s",
-                         kith_version(), args->k, kith_metric_name(args->metric), (int)args->rule,
-                         (int)args->header, (int)args->delimiter, columns, t->same);
-    for (int i = 0; i < 4; i++) {
-        CLI_TRY(files[i] == NULL ? CLI_DONE
-                                 : cli_same_file(what[i], files[i], t->head + used, SAME_BYTES));
-        used += strlen(t->head + used);
-    }
-    return CLI_DONE;
+    (void)snprintf(t->head, room,
+                   "kith %s\nk %" PRId64 ", %s, rule %d, header %d, delimiter %d, columns %s\n%s",
+                   kith_version(), args->k, kith_metric_name(args->metric), (int)args->rule,
+                   (int)args->header, (int)args->delimiter, columns, t->same);
+    CLI_TRY(cli_same_file("queries", t->queries, t->head, room));
+    CLI_TRY(cli_same_file("runbook", t->book.path, t->head, room));
+    CLI_TRY(cli_same_file("groups", args->groups, t->head, room));
+    return cli_same_file("groups", args->query_groups, t->head, room);
 }
 
-static void name_step(const truth *t, int64_t step, const char *folder)
+static void name_step(const truth *t, int64_t step)
 {
-    (void)sprintf(t->step_path, "%s/step%" PRId64 ".gt%" PRId64, folder, step, t->params.k);
+    (void)sprintf(t->step_path, "%s/step%" PRId64 ".gt%" PRId64, output_of(t), step, t->params.k);
 }
 
 /* Of each line behind the head; a last one without its end was not written whole. */
@@ -346,7 +342,7 @@ static void take_lines(truth *t, const char *at)
     for (const char *end = strchr(at, '\n'); end != NULL; end = strchr(at, '\n')) {
         int64_t step = 0;
         if (sscanf(at, "step %" SCNd64, &step) == 1 && step >= 1 && step <= t->book.count) {
-            name_step(t, step, t->job.args->output);
+            name_step(t, step);
             t->finished[step - 1] = access(t->step_path, F_OK) == 0;
         }
         at = end + 1;
@@ -402,12 +398,11 @@ static int begin_journal(truth *t)
 
 static int run_search(truth *t, int64_t step)
 {
-    const char *folder = t->file != NULL ? t->file : t->job.args->output;
     if (t->finished[step - 1]) {
         t->stood += 1;
         return CLI_DONE;
     }
-    name_step(t, step, folder);
+    name_step(t, step);
     t->params.path = t->step_path;
     t->done = 0;
     CLI_TRY(call(t));
@@ -416,9 +411,8 @@ static int run_search(truth *t, int64_t step)
 
 static int run_book(truth *t)
 {
-    const char *folder = t->file != NULL ? t->file : t->job.args->output;
     CLI_TRY(cli_runbook_check(&t->book, t->whole.rows));
-    CLI_TRY(begin_folder(t, folder));
+    CLI_TRY(begin_folder(t));
     CLI_TRY(t->file != NULL ? CLI_DONE : begin_journal(t));
     if (!cli_is_filtered(t->job.args)) {
         t->job.filter = kith_filter_default();
