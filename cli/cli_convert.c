@@ -45,9 +45,8 @@ static int convert_result(const cli_args *args, cli_session *session)
     CLI_TRY(cli_output_check(path, named ? NULL : cli_output_endings(KITH_FILE_LISTS_OUT)));
     CLI_TRY(cli_output_check(args->distances, CLI_ENDINGS_DISTANCES));
     CLI_TRY(cli_output_check_other(args->distances, path));
-    kith_result *result = NULL;
-    CLI_TRY(cli_session_result(session, args->paths[0], &result));
-    const kith_neighbors *lists = kith_result_neighbors(result);
+    const kith_neighbors *lists = NULL;
+    CLI_TRY(cli_session_result(session, args->paths[0], &lists));
     CLI_TRY(cli_distances_save(session, args->distances, lists, args->paths[0]));
     CLI_TRY(cli_session_saved(
         session, kith_result_save(session->ctx, path, args->format, lists, lists->meta), path));

@@ -18,7 +18,7 @@ static int open_init(cli_job *job)
         return CLI_DONE;
     }
     CLI_TRY(cli_session_result(&job->session, path, &job->init));
-    const int64_t rows = kith_result_neighbors(job->init)->rows;
+    const int64_t rows = job->init->rows;
     const int64_t points = job->corpus.matrix->rows;
     CLI_PASS_IF(rows == points, path,
                 "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)", rows,
@@ -105,9 +105,9 @@ int cli_graph_solve(cli_job *job)
 static int check_graph(cli_job *job)
 {
     const char *path = job->args->paths[0];
-    const kith_result_meta *meta = kith_result_neighbors(job->graph)->meta;
+    const kith_result_meta *meta = job->graph->meta;
     const kith_metric asked = job->args->metric;
-    const int64_t rows = kith_result_neighbors(job->graph)->rows;
+    const int64_t rows = job->graph->rows;
     CLI_FAIL_IF(meta->kind == KITH_KIND_RESULT && meta->metric != KITH_METRIC_DEFAULT, path,
                 "holds neighbours of queries, and no graph (give one that kith graph "
                 "has written)");
@@ -145,24 +145,17 @@ int cli_walk_read(cli_job *job)
     return check_graph(job);
 }
 
-static kith_status walk(cli_job *job, kith_search_params *params, kith_walk_params *way)
-{
-    kith_ctx *ctx = job->session.ctx;
-    const kith_matrix *queries = job->queries.matrix;
-    if (job->prepared != NULL) {
-        return kith_index_search(ctx, job->prepared, queries, params, &job->forward, NULL);
-    }
-    kith_neighbors graph = *kith_result_neighbors(job->graph);
-    graph.meta = NULL; /* check_graph has looked at it */
-    way->graph = &graph;
-    return kith_search(ctx, job->corpus.matrix, queries, params, &job->forward, NULL);
-}
-
 int cli_walk_solve(cli_job *job)
 {
     const cli_args *args = job->args;
     kith_search_params params = kith_search_params_default();
     kith_walk_params way = kith_walk_params_default();
+    kith_neighbors graph = {.meta = NULL};
+    if (job->graph != NULL) {
+        graph = *job->graph;
+        graph.meta = NULL; /* check_graph has looked at it */
+        way.graph = &graph;
+    }
     params.method = KITH_METHOD_GRAPH;
     params.metric = cli_job_metric(job);
     params.k = args->k;
@@ -175,7 +168,7 @@ int cli_walk_solve(cli_job *job)
     way.width = args->width;
     way.sample = args->sample == 0 ? -1 : args->sample;
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
-    const kith_status status = walk(job, &params, &way);
+    const kith_status status = cli_job_search(job, job->queries.matrix, &params, &job->forward);
     return cli_session_blames(&job->session, "graph")
                ? cli_session_check(&job->session, status, args->paths[0])
                : cli_job_check(job, status);
@@ -278,8 +271,7 @@ void cli_walk_tell(cli_report *r, const cli_job *job)
 {
     const kith_walk_report *walk = &job->walk;
     const double distances = walk->evaluations / (double)job->queries.matrix->rows;
-    const int64_t k =
-        job->prepared != NULL ? job->prepared_info.k : kith_result_neighbors(job->graph)->k;
+    const int64_t k = job->prepared != NULL ? job->prepared_info.k : job->graph->k;
     cli_tell_more(r, "graph: {graph}, {k} neighbours a row, connected parts: {parts}\n",
                   TEXT(".graph", job->args->paths[0]), INT(".k", k), INT(".parts", walk->parts));
     cli_tell_more(r, walk->exact == 0 ? "width: {width}\n" : "", INT(".width", walk->width));

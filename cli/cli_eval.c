@@ -73,20 +73,12 @@ static int check_truth(const char *path)
                 cli_output_endings(KITH_FILE_LISTS_IN));
 }
 
-static int open_lists(cli_job *job, const char *path, const kith_neighbors **lists)
-{
-    kith_result *result = NULL;
-    CLI_TRY(cli_session_result(&job->session, path, &result));
-    *lists = kith_result_neighbors(result);
-    return CLI_DONE;
-}
-
 static int measure(evaluation *e)
 {
     cli_job *job = &e->job;
     const char *const *paths = job->args->paths;
     CLI_TRY(check_truth(paths[1]));
-    CLI_TRY(open_lists(job, paths[1], &e->truth));
+    CLI_TRY(cli_session_result(&job->session, paths[1], &e->truth));
     CLI_TRY(check_distances(paths[0], e->found));
     CLI_TRY(check_distances(paths[1], e->truth));
     CLI_TRY(check_alike(e));
@@ -238,7 +230,7 @@ static int solve(cli_job *job)
 static int read_result(cli_job *job)
 {
     evaluation *e = job->own;
-    return open_lists(job, job->args->paths[0], &e->found);
+    return cli_session_result(&job->session, job->args->paths[0], &e->found);
 }
 
 static void tell(cli_job *job)

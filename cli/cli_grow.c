@@ -13,7 +13,7 @@
 
 static int check_metric(cli_grown *g, const cli_old_graph *old)
 {
-    const kith_metric own = kith_result_neighbors(old->result)->meta->metric;
+    const kith_metric own = old->lists->meta->metric;
     if (own == KITH_METRIC_DEFAULT || own == g->args.metric) {
         return CLI_DONE;
     }
@@ -33,17 +33,17 @@ int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_g
 {
     cli_session *session = &g->job.session;
     old->path = graph;
-    CLI_TRY(cli_session_result(session, graph, &old->result));
+    CLI_TRY(cli_session_result(session, graph, &old->lists));
     CLI_TRY(check_metric(g, old));
     CLI_TRY(cli_session_read(session, points, &old->points));
-    old->known = *kith_result_neighbors(old->result)->meta;
-    if (kith_result_neighbors(old->result)->rows == old->points.matrix->rows) {
+    old->known = *old->lists->meta;
+    if (old->lists->rows == old->points.matrix->rows) {
         return cli_claim_check(session, graph, &old->known, &old->points);
     }
     return cli_fail(graph,
                     "has %" PRId64 " rows, %s has %" PRId64
                     " (give the points that the graph was built of)",
-                    kith_result_neighbors(old->result)->rows, points, old->points.matrix->rows);
+                    old->lists->rows, points, old->points.matrix->rows);
 }
 
 int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const char *what)
@@ -90,7 +90,7 @@ int cli_grow_run(const cli_args *args, cli_grown *g, void *own, const cli_work *
 
 kith_neighbors cli_grow_lists(const cli_old_graph *old)
 {
-    kith_neighbors lists = *kith_result_neighbors(old->result);
+    kith_neighbors lists = *old->lists;
     lists.meta = &old->known;
     return lists;
 }
@@ -131,7 +131,7 @@ void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found
 int cli_grow_verify(cli_grown *g, cli_old_graph *old)
 {
     const bool self = cli_given(&g->args, CLI_OPT_INCLUDE_SELF);
-    const kith_neighbors *lists = kith_result_neighbors(old->result);
+    const kith_neighbors *lists = old->lists;
     if (!cli_given(&g->args, CLI_OPT_VERIFY) || old->known.exact == KITH_CERTIFIED ||
         (lists->rows == 1 && !self)) {
         return CLI_DONE;

@@ -23,7 +23,7 @@ void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found
 /* A graph in a file, and the points that it was built of. */
 typedef struct cli_old_graph {
     const char *path;
-    kith_result *result;
+    const kith_neighbors *lists; /* NULL: of kith add there is none */
     cli_points points;
     kith_result_meta known; /* of it, after its points were looked at, and after --verify */
     cli_verified verified;

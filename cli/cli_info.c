@@ -87,10 +87,9 @@ static int measure(const char *path, const kith_neighbors *graph, const counted 
 
 static int measure_file(cli_session *session, const char *path, quality *q)
 {
-    kith_result *result = NULL;
+    const kith_neighbors *graph = NULL;
     counted c = {NULL, NULL};
-    CLI_TRY(cli_session_result(session, path, &result));
-    const kith_neighbors *graph = kith_result_neighbors(result);
+    CLI_TRY(cli_session_result(session, path, &graph));
     if (graph->rows < 1) {
         return CLI_DONE;
     }

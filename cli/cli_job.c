@@ -199,7 +199,7 @@ kith_descent_params cli_descent_params(const cli_job *job)
     params.all_updates = args->all_updates;
     params.delta = args->delta;
     params.start_share = args->start_share;
-    params.init = job->init != NULL ? kith_result_neighbors(job->init) : NULL;
+    params.init = job->init;
     return params;
 }
 
@@ -212,6 +212,15 @@ kith_search_params cli_graph_params(const cli_job *job, const kith_descent_param
     params.seed = descent->seed;
     params.descent = descent;
     return params;
+}
+
+kith_status cli_job_search(cli_job *job, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *table)
+{
+    kith_ctx *ctx = job->session.ctx;
+    return job->prepared != NULL
+               ? kith_index_search(ctx, job->prepared, queries, params, table, NULL)
+               : kith_search(ctx, job->corpus.matrix, queries, params, table, NULL);
 }
 
 /* Both directions at once have the arguments a and b. */

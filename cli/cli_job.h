@@ -47,13 +47,13 @@ typedef struct cli_job {
     kith_neighbors forward; /* of each query, or of each point of a graph */
     kith_neighbors back;    /* of each row of the corpus among the queries */
     kith_ranges *ranges;
-    int64_t pairs;     /* found within the radius, or mutual; edges of a symmetric graph */
-    bool descends;     /* a graph by NN-Descent */
-    kith_result *init; /* a graph to start from; NULL: none */
+    int64_t pairs;              /* found within the radius, or mutual; edges of a symmetric graph */
+    bool descends;              /* a graph by NN-Descent */
+    const kith_neighbors *init; /* a graph to start from; NULL: none */
     kith_descent_report descent;
     kith_shard_plan shard_plan; /* of --shards */
     kith_shard_report sharded;
-    kith_result *graph; /* that a search walks on; NULL: none does */
+    const kith_neighbors *graph; /* that a search walks on; NULL: none does */
     kith_walk_report walk;
     kith_report report;
     kith_exactness exact;    /* of the answer */
@@ -94,6 +94,9 @@ kith_search_params cli_job_params(const cli_job *job);
 /* Of a descent, and of a graph that may be one. */
 kith_descent_params cli_descent_params(const cli_job *job);
 kith_search_params cli_graph_params(const cli_job *job, const kith_descent_params *descent);
+/* Of queries in the corpus, by the index where one was opened. */
+kith_status cli_job_search(cli_job *job, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *table);
 /* The metric that is in force, never DEFAULT: --metric, else that of a tree. */
 bool cli_job_is_periodic(const cli_job *job);
 kith_metric cli_job_metric(const cli_job *job);

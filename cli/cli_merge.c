@@ -9,7 +9,7 @@
 enum { SETS = 2 };
 
 typedef struct merging {
-    cli_grown grown; /* of kith add the second old graph has no result */
+    cli_grown grown; /* of kith add the second old graph has no lists */
     kith_neighbors lists[SETS];
     uint32_t *built; /* ids of the graph of new points */
     kith_result_meta built_known;
@@ -20,13 +20,6 @@ typedef struct merging {
 static bool adds(const merging *m)
 {
     return m->grown.args.command == CLI_ADD;
-}
-
-/* Of the old graphs, or of kith add of the one. */
-static const kith_neighbors *old_lists(const merging *m, int set)
-{
-    const kith_result *result = m->grown.old[set].result;
-    return result != NULL ? kith_result_neighbors(result) : NULL;
 }
 
 /* ---- Read ----------------------------------------------------------------------------------- */
@@ -45,8 +38,8 @@ static int choose_k(merging *m)
     const int64_t most = neighbours_of(m, 0) + old[1].points.matrix->rows;
     int64_t least = INT64_MAX;
     int64_t longest = 0;
-    for (int i = 0; i < SETS && old_lists(m, i) != NULL; i++) {
-        const int64_t k = old_lists(m, i)->k;
+    for (int i = 0; i < SETS && old[i].lists != NULL; i++) {
+        const int64_t k = old[i].lists->k;
         longest = k > longest ? k : longest;
         least = k < neighbours_of(m, i) && k < least ? k : least;
     }
@@ -54,8 +47,8 @@ static int choose_k(merging *m)
         args->k = least < longest ? least : longest;
         args->k = args->k < most ? args->k : most;
     }
-    for (int i = 0; i < SETS && old_lists(m, i) != NULL; i++) {
-        const int64_t k = old_lists(m, i)->k;
+    for (int i = 0; i < SETS && old[i].lists != NULL; i++) {
+        const int64_t k = old[i].lists->k;
         CLI_FAIL_IF(args->k > k && k < neighbours_of(m, i), old[i].path,
                     "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64
                     ", or a graph with longer lists)",
@@ -121,7 +114,7 @@ static int plan(cli_job *job)
     kith_ctx *ctx = job->session.ctx;
     const bool dry = cli_given(&g->args, CLI_OPT_DRY_RUN);
     for (int i = 0; i < SETS && !dry; i++) {
-        CLI_TRY(old_lists(m, i) != NULL ? cli_grow_verify(g, &g->old[i]) : CLI_DONE);
+        CLI_TRY(g->old[i].lists != NULL ? cli_grow_verify(g, &g->old[i]) : CLI_DONE);
     }
     const bool reads = dry || g->args.memory_bytes != 0;
     const kith_descent_params descent = cli_descent_params(&g->job);

@@ -383,8 +383,7 @@ static int search_part(cli_job *job, lists *own)
     job->args = &words;
     const kith_search_params params = cli_job_params(job);
     job->args = args;
-    CLI_TRY(check(job, kith_search(job->session.ctx, job->corpus.matrix, job->queries.matrix,
-                                   &params, &table, NULL)));
+    CLI_TRY(check(job, cli_job_search(job, job->queries.matrix, &params, &table)));
     for (int64_t i = 0; i < rows * words.k; i++) {
         own->ids[i] += (uint32_t)job->part.first_of_corpus;
     }

@@ -34,7 +34,7 @@ static int mark(removing *r)
 static int choose_k(removing *r)
 {
     cli_args *args = &r->grown.args;
-    const int64_t have = kith_result_neighbors(r->grown.old[0].result)->k;
+    const int64_t have = r->grown.old[0].lists->k;
     const int64_t most = r->left - (cli_given(args, CLI_OPT_INCLUDE_SELF) ? 0 : 1);
     if (!cli_given(args, CLI_OPT_K)) {
         args->k = have < most ? have : most;
@@ -67,7 +67,7 @@ static uint64_t need_of(const removing *r)
 {
     const uint64_t rows = (uint64_t)r->grown.old[0].points.matrix->rows;
     const uint64_t points = (uint64_t)r->left * (uint64_t)r->grown.points.stride_bytes;
-    const uint64_t k = (uint64_t)kith_result_neighbors(r->grown.old[0].result)->k;
+    const uint64_t k = (uint64_t)r->grown.old[0].lists->k;
     return 2 * points + rows * 17 + (uint64_t)r->left * (4 * k + 8 * (uint64_t)r->grown.args.k);
 }
 

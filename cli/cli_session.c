@@ -259,12 +259,12 @@ int cli_points_check_like(const char *path, const kith_matrix *points, const cha
                 kith_dtype_name(points->dtype), other_path, kith_dtype_name(other->dtype));
 }
 
-int cli_session_result(cli_session *session, const char *path, kith_result **result)
+int cli_session_result(cli_session *session, const char *path, const kith_neighbors **lists)
 {
     cli_owned *file = NULL;
     CLI_TRY(own(session, &file));
     CLI_TRY(cli_session_check(session, kith_result_open(session->ctx, path, &file->result), path));
-    *result = file->result;
+    *lists = kith_result_neighbors(file->result);
     return CLI_DONE;
 }
 

@@ -52,7 +52,8 @@ void cli_points_close(cli_session *session, cli_points *points);
 /* That both have the same columns; type: and the same type. */
 int cli_points_check_like(const char *path, const kith_matrix *points, const char *other_path,
                           const kith_matrix *other, bool type);
-int cli_session_result(cli_session *session, const char *path, kith_result **result);
+/* Lists of a graph or result. */
+int cli_session_result(cli_session *session, const char *path, const kith_neighbors **lists);
 /* What its header says. */
 int cli_session_inspect(cli_session *session, const char *path, const kith_points_params *params,
                         kith_file_info *info);

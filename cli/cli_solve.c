@@ -385,14 +385,8 @@ static int solve_search(cli_job *job)
     CLI_TRY(cli_job_allocate(job, &job->forward, cli_part_room(job)));
     job->forward.rows = job->queries.matrix->rows;
     const kith_search_params params = cli_job_params(job);
-    kith_ctx *ctx = job->session.ctx;
-    const kith_matrix *queries = job->queries.matrix;
-    return cli_job_check_rows(
-        job,
-        job->prepared != NULL
-            ? kith_index_search(ctx, job->prepared, queries, &params, &job->forward, NULL)
-            : kith_search(ctx, job->corpus.matrix, queries, &params, &job->forward, NULL),
-        0);
+    return cli_job_check_rows(job, cli_job_search(job, job->queries.matrix, &params, &job->forward),
+                              0);
 }
 
 static int plan_both(cli_job *job)
