@@ -175,10 +175,11 @@ static void tell_plan(cli_job *job)
 static int build(merging *m)
 {
     cli_grown *g = &m->grown;
-    const kith_matrix *points = m->grown.old[1].points.matrix;
+    const cli_points *new = &g->old[1].points;
+    const kith_matrix *points = new->matrix;
     const int64_t has = neighbours_of(m, 1) < g->args.k ? neighbours_of(m, 1) : g->args.k;
     const int64_t wide = has > 0 ? has : 1;
-    CLI_KEEP(m->built, points->rows * wide, g->old[1].points.path,
+    CLI_KEEP(m->built, points->rows * wide, new->path,
              "no memory for a graph of the new points (free some memory, or add fewer)");
     m->lists[1] =
         (kith_neighbors){.ids = m->built, .rows = points->rows, .k = wide, .meta = &m->built_known};
@@ -208,29 +209,27 @@ static int build(merging *m)
                   status = kith_graph(ctx, points, &params, &m->lists[1], &report));
         m->built_known.exact = report.exact;
     }
-    return cli_session_check(&g->job.session, status, m->grown.old[1].points.path);
+    return cli_session_check(&g->job.session, status, new->path);
 }
 
 /* Its points are those of both files. */
 static int check_merge(merging *m, kith_status status)
 {
     cli_session *session = &m->grown.job.session;
+    const cli_old_graph *old = m->grown.old;
     const kith_where told = cli_session_where(session);
-    const int64_t first_rows = m->grown.old[0].points.matrix->rows;
-    char where[512];
-    if (status == KITH_OK) {
-        return CLI_DONE;
-    }
-    if (strcmp(told.argument, "graph1") == 0 ||
-        (strcmp(told.argument, "graph2") == 0 && !adds(m))) {
-        return cli_session_check(session, status, m->grown.old[told.argument[5] - '1'].path);
-    }
-    if (strcmp(told.argument, "points") == 0 && told.row >= first_rows) {
-        (void)snprintf(where, sizeof where, "%s, whose rows count from %" PRId64 " on",
-                       m->grown.old[1].points.path, first_rows);
-        return cli_session_check(session, status, where);
-    }
-    return cli_job_check(&m->grown.job, status);
+    const int64_t first_rows = old[0].points.matrix->rows;
+    char second[512];
+    (void)snprintf(second, sizeof second, "%s, whose rows count from %" PRId64 " on",
+                   old[1].points.path, first_rows);
+    const bool graph2 = strcmp(told.argument, "graph2") == 0 && !adds(m);
+    const bool points2 = strcmp(told.argument, "points") == 0 && told.row >= first_rows;
+    const char *where = strcmp(told.argument, "graph1") == 0 ? old[0].path
+                        : graph2                             ? old[1].path
+                        : points2                            ? second
+                                                             : NULL;
+    return where != NULL ? cli_session_check(session, status, where)
+                         : cli_job_check(&m->grown.job, status);
 }
 
 static int merge(merging *m)

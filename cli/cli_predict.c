@@ -163,23 +163,18 @@ static int64_t chunks(const predicting *p)
 /* ---- Before: output, input, plan ------------------------------------------------------------ */
 
 /* A prediction of no rows looks at the labels alone: their mistakes are told before the search. */
-static int check_labels(predicting *p, const cli_labels *labels)
+static int read_labels(predicting *p, const char *path, const cli_points *of, cli_labels *labels)
 {
+    cli_session *session = &p->job.session;
     uint32_t id = 0;
     double distance = 0.0;
     const kith_neighbors nobody = {.ids = &id, .distances64 = &distance, .k = 1};
     kith_predict_params params = kith_predict_params_default();
     params.mode = p->job.args->mode;
+    CLI_TRY(cli_labels_read(session, path, of, labels));
     return cli_session_check(
-        &p->job.session,
-        kith_predict(p->job.session.ctx, &nobody, labels->values, labels->count, &params, NULL),
-        labels->path);
-}
-
-static int read_labels(predicting *p, const char *path, const cli_points *of, cli_labels *labels)
-{
-    CLI_TRY(cli_labels_read(&p->job.session, path, of, labels));
-    return check_labels(p, labels);
+        session, kith_predict(session->ctx, &nobody, labels->values, labels->count, &params, NULL),
+        path);
 }
 
 static int read_all(cli_job *job)
@@ -197,9 +192,9 @@ static int read_all(cli_job *job)
 }
 
 /* The lists, labels and predictions that are held here. */
-static void add_held(cli_job *job, const void *predicting_at)
+static void add_held(cli_job *job)
 {
-    const predicting *p = predicting_at;
+    const predicting *p = job->own;
     const int64_t numbers = p->labels.count + p->truth.count + cli_part_room(job);
     const uint64_t held =
         (uint64_t)p->chunk_rows * (uint64_t)job->args->k * (uint64_t)item_bytes(job->args) +
@@ -217,7 +212,7 @@ static int plan(cli_job *job)
     CLI_TRY(cli_job_plan(job, job->corpus.matrix, job->queries.matrix));
     const int64_t most = lists_bytes / (item_bytes(job->args) * job->args->k); /* k below 2^32 */
     p->chunk_rows = most < LEAST_ROWS ? LEAST_ROWS : most;
-    return cli_chunks_plan(job, &p->chunk_rows, LEAST_ROWS, add_held, p);
+    return cli_chunks_plan(job, &p->chunk_rows, LEAST_ROWS, add_held);
 }
 
 /* ---- The work ------------------------------------------------------------------------------- */

@@ -157,16 +157,6 @@ int cli_distances_save(cli_session *session, const char *path, const kith_neighb
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-/* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
- * kith devices, which stands for all that are not there. */
-static bool is_meant(const char *name, const char *device)
-{
-    if (strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0 || strcmp(device, "cuda") == 0) {
-        return strncmp(device, "cuda", 4) == 0;
-    }
-    return strcmp(name, device) == 0;
-}
-
 /* The reason has its own way out in brackets, mostly; the processor is always one. */
 static int refuse_device(const char *where, const char *reason)
 {
@@ -176,12 +166,16 @@ static int refuse_device(const char *where, const char *reason)
     return cli_fail(where, "%s (use --device cpu)", reason);
 }
 
+/* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
+ * kith devices, which stands for all that are not there. */
 static int check_device(const char *where, const char *name)
 {
+    const bool any = strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0;
     kith_device refused = {0};
     kith_device device = {.struct_size = (uint32_t)sizeof device};
     for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
-        if (is_meant(name, device.name)) {
+        if (any || strcmp(device.name, "cuda") == 0 ? strncmp(device.name, "cuda", 4) == 0
+                                                    : strcmp(device.name, name) == 0) {
             if (device.available != 0) {
                 return CLI_DONE;
             }

@@ -15,8 +15,7 @@
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
-                    void (*beside)(cli_job *job, const void *arg), const void *arg)
+int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least, void (*beside)(cli_job *job))
 {
     const int64_t all = job->queries.matrix->rows;
     const uint64_t limit = job->args->memory_bytes;
@@ -26,7 +25,7 @@ int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
         const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, *rows);
         job->planned = false;
         CLI_TRY(cli_job_plan(job, job->corpus.matrix, &queries));
-        beside(job, arg);
+        beside(job);
         cli_job_count_need(job);
         if (limit == 0 || job->need_bytes <= limit || *rows <= least) {
             return cli_job_check_memory(job->corpus.path, job->need_bytes, limit);
@@ -290,9 +289,8 @@ bool cli_stream_wanted(const cli_job *job)
 /* ---- Plan ----------------------------------------------------------------------------------- */
 
 /* The lists of another chunk, which is being written. */
-static void add_written(cli_job *job, const void *unused)
+static void add_written(cli_job *job)
 {
-    (void)unused;
     if (job->chunk_rows < job->queries.matrix->rows) {
         job->plan.peak_bytes += job->plan.result_bytes;
         job->plan.result_bytes *= 2;
@@ -306,7 +304,7 @@ int cli_stream_plan(cli_job *job)
     const int64_t lists = strcmp(job->plan.backend, "cpu") == 0 ? lists_bytes : lists_bytes_gpu;
     const int64_t usual = lists / (8 * args->k); /* k is below 2^32 */
     job->chunk_rows = given ? args->chunk : usual > 0 ? usual : 1;
-    return cli_chunks_plan(job, &job->chunk_rows, given ? INT64_MAX : 1, add_written, NULL);
+    return cli_chunks_plan(job, &job->chunk_rows, given ? INT64_MAX : 1, add_written);
 }
 
 /* ---- Solve ---------------------------------------------------------------------------------- */

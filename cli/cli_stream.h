@@ -42,8 +42,7 @@ typedef struct cli_chunks {
 /* The job's plan becomes job.whole, and is that of one chunk of *rows, or of fewer but at least
  * `least` where --memory asks for them; *rows says how many. beside adds to each plan what the
  * caller holds. Exit code. */
-int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
-                    void (*beside)(cli_job *job, const void *arg), const void *arg);
+int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least, void (*beside)(cli_job *job));
 /* job.whole says what pays for all queries. */
 void cli_chunks_begin(cli_chunks *chunks);
 /* Solves the next chunk into a table that has room for it, and sets the table's rows. Exit code; it
