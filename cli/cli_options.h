@@ -62,7 +62,7 @@ typedef struct cli_args {
 #define OPTION(ID, name, letter, value, commands, tunes, section, help, reads) CLI_FIELD_##reads
 #include "cli_options.inc"
     int64_t recall_at;           /* 0: min(10, k) */
-    const struct cli_team *team; /* of kith-mpi (cli_shards.h); NULL: kith */
+    const struct cli_team *team; /* of kith-mpi (cli_job.h); NULL: kith */
 } cli_args;
 
 typedef struct cli_error {
