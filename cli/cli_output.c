@@ -237,19 +237,11 @@ int cli_output_check_args(const cli_args *args, const char *endings)
 static void put_escaped(FILE *to, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
-        switch (text[i]) {
-        case '&':
-            (void)fputs("&amp;", to);
-            break;
-        case '<':
-            (void)fputs("&lt;", to);
-            break;
-        case '>':
-            (void)fputs("&gt;", to);
-            break;
-        default:
-            (void)putc(text[i], to);
-        }
+        const char *name = text[i] == '&'   ? "&amp;"
+                           : text[i] == '<' ? "&lt;"
+                           : text[i] == '>' ? "&gt;"
+                                            : NULL;
+        (void)(name != NULL ? fputs(name, to) : putc(text[i], to));
     }
 }
 
