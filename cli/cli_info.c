@@ -32,27 +32,27 @@ static uint32_t lead_of(uint32_t *leader, uint32_t row)
     return row;
 }
 
-/* How many pairs of parts became one; -1: an id is no row, and `row` says where. */
-static int64_t count(const kith_neighbors *graph, const counted *c, int64_t *row)
+static int count(const char *path, const kith_neighbors *graph, const counted *c, quality *q)
 {
-    int64_t joined = 0;
-    for (*row = 0; *row < graph->rows; *row += 1) {
-        for (int64_t i = 0; i < graph->k; i++) {
-            const uint32_t id = graph->ids[*row * graph->k + i];
-            if (id == KITH_ID_NONE) {
-                continue;
-            }
-            if ((int64_t)id >= graph->rows) {
-                return -1;
-            }
-            const uint32_t a = lead_of(c->leader, (uint32_t)*row);
-            const uint32_t b = lead_of(c->leader, id);
-            c->leader[a > b ? a : b] = a > b ? b : a;
-            c->named[id] += (int64_t)id != *row;
-            joined += a != b;
+    q->rows = graph->rows;
+    q->parts = graph->rows;
+    for (int64_t i = 0; i < graph->rows * graph->k; i++) {
+        const int64_t row = i / graph->k;
+        const uint32_t id = graph->ids[i];
+        if (id == KITH_ID_NONE) {
+            continue;
         }
+        CLI_FAIL_IF((int64_t)id >= graph->rows, path,
+                    "row %" PRId64 " names a row that there is not, of %" PRId64
+                    " (the file is damaged, or no graph)",
+                    row, graph->rows);
+        const uint32_t a = lead_of(c->leader, (uint32_t)row);
+        const uint32_t b = lead_of(c->leader, id);
+        c->leader[a > b ? a : b] = a > b ? b : a;
+        c->named[id] += (int64_t)id != row;
+        q->parts -= a != b;
     }
-    return joined;
+    return CLI_DONE;
 }
 
 static int by_size(const void *a, const void *b)
@@ -62,40 +62,29 @@ static int by_size(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-static int measure(const char *path, const kith_neighbors *graph, const counted *c, quality *q)
-{
-    int64_t row = 0;
-    for (int64_t i = 0; i < graph->rows; i++) {
-        c->leader[i] = (uint32_t)i;
-    }
-    const int64_t joined = count(graph, c, &row);
-    CLI_FAIL_IF(joined < 0, path,
-                "row %" PRId64 " names a row that there is not, of %" PRId64
-                " (the file is damaged, or no graph)",
-                row, graph->rows);
-    qsort(c->named, (size_t)graph->rows, sizeof *c->named, by_size);
-    q->rows = graph->rows;
-    q->parts = graph->rows - joined;
-    q->in_least = c->named[0];
-    q->in_median = c->named[(graph->rows - 1) / 2];
-    q->in_most = c->named[graph->rows - 1];
-    while (q->unnamed < graph->rows && c->named[q->unnamed] == 0) {
-        q->unnamed += 1;
-    }
-    return CLI_DONE;
-}
-
 static int measure_file(cli_session *session, const char *path, quality *q)
 {
     const kith_neighbors *graph = NULL;
     counted c = {NULL, NULL};
     CLI_TRY(cli_session_result(session, path, &graph));
-    if (graph->rows < 1) {
+    const int64_t rows = graph->rows;
+    if (rows < 1) {
         return CLI_DONE;
     }
-    CLI_KEEP(c.named, graph->rows, path, "no memory to count who is named (8 bytes a row)");
-    CLI_KEEP(c.leader, graph->rows, path, "no memory to count who is named (8 bytes a row)");
-    return measure(path, graph, &c, q);
+    CLI_KEEP(c.named, rows, path, "no memory to count who is named (8 bytes a row)");
+    CLI_KEEP(c.leader, rows, path, "no memory to count who is named (8 bytes a row)");
+    for (int64_t i = 0; i < rows; i++) {
+        c.leader[i] = (uint32_t)i;
+    }
+    CLI_TRY(count(path, graph, &c, q));
+    qsort(c.named, (size_t)rows, sizeof *c.named, by_size);
+    q->in_least = c.named[0];
+    q->in_median = c.named[(rows - 1) / 2];
+    q->in_most = c.named[rows - 1];
+    while (q->unnamed < rows && c.named[q->unnamed] == 0) {
+        q->unnamed += 1;
+    }
+    return CLI_DONE;
 }
 
 /* ---- The report ----------------------------------------------------------------------------- */
