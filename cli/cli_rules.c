@@ -92,7 +92,7 @@ static bool check_pairs(const cli_args *args, cli_error *error)
 
 /* What is wrong where `when` holds: the command, an option that is given of a list, or an option,
  * or its value, beside one of a list. */
-enum { OPTIONS_MAX = 14 };
+enum { OPTIONS_MAX = 14 }; /* and the 0 behind them */
 typedef struct mistake {
     bool when;
     const char *text; /* of BESIDE what to do */
