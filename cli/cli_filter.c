@@ -101,7 +101,6 @@ int cli_period_make(const cli_args *args, int32_t cols, double **period)
 int cli_filter_read(cli_job *job)
 {
     const cli_args *args = job->args;
-    job->lists = 1;
     if (!cli_is_filtered(args)) {
         return CLI_DONE;
     }

@@ -264,10 +264,9 @@ kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count
 
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
 {
-    const int64_t lists = job->lists > 1 ? job->lists : 1;
-    const int64_t k = job->args->k * lists;
+    const int64_t k = job->args->k * job->lists;
     const uint64_t count = (uint64_t)rows * (uint64_t)k;
-    CLI_FAIL_IF((double)rows * (double)job->args->k * (double)lists > 0x1p53, job->corpus.path,
+    CLI_FAIL_IF((double)rows * (double)job->args->k * (double)job->lists > 0x1p53, job->corpus.path,
                 "the answer is too large (take a smaller k)");
     table->rows = rows;
     table->k = k;

@@ -73,9 +73,8 @@ void cli_part_plan(cli_job *job)
         return;
     }
     const uint64_t others = (uint64_t)(cli_part_room(job) - job->queries.matrix->rows);
-    const uint64_t lists = (uint64_t)(job->lists > 1 ? job->lists : 1);
     const uint64_t entry = sizeof *job->forward.ids + sizeof *job->forward.distances;
-    const uint64_t bytes = others * (uint64_t)job->args->k * lists * entry;
+    const uint64_t bytes = others * (uint64_t)(job->args->k * job->lists) * entry;
     job->plan.result_bytes += bytes;
     job->plan.peak_bytes += bytes;
 }

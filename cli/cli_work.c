@@ -50,6 +50,7 @@ static int run(cli_job *job, const cli_work *work)
 
 int cli_work_run(cli_job *job, const cli_work *work)
 {
+    job->lists = 1;
     job->plan.struct_size = (uint32_t)sizeof job->plan;
     job->report.struct_size = (uint32_t)sizeof job->report;
     job->descent.struct_size = (uint32_t)sizeof job->descent;
