@@ -69,6 +69,12 @@ const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES]);
 /* Zeros that stay until the command ends; NULL where there is no memory. */
 void *cli_keep(uint64_t count, size_t bytes);
 void cli_keep_end(void);
+/* So many of what the pointer points to; or the message. */
+#define CLI_KEEP(pointer, count, where, ...)                        \
+    do {                                                            \
+        (pointer) = cli_keep((uint64_t)(count), sizeof *(pointer)); \
+        CLI_FAIL_IF((pointer) == NULL, where, __VA_ARGS__);         \
+    } while (0)
 
 /* ---- Commands ------------------------------------------------------------------------------- */
 

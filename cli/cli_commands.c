@@ -172,8 +172,21 @@ const cli_command *cli_command_get(cli_command_id id)
 
 /* ---- Help ------------------------------------------------------------------------------------ */
 
-static void print_formats(FILE *out)
+/* What a word in brackets stands for: the formats that there are, of files or by name. */
+static void print_list(FILE *out, const char *word)
 {
+    static const struct {
+        const char *word;
+        unsigned holds;
+    } lists[] = {{"{in}", KITH_FILE_POINTS_IN},
+                 {"{points}", KITH_FILE_POINTS_OUT},
+                 {"{lists}", KITH_FILE_LISTS_OUT}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (strncmp(word, lists[i].word, strlen(lists[i].word)) == 0) {
+            (void)fputs(cli_output_endings(lists[i].holds), out);
+            return;
+        }
+    }
     for (int i = 1; i <= CLI_FORMAT_COUNT; i++) {
         (void)fprintf(out, "%s%s", i > 1 ? " " : "", cli_name_format(i));
     }
@@ -182,24 +195,14 @@ static void print_formats(FILE *out)
 /* Text in which {lists} and the like stand for what there is. */
 static void print_lists(FILE *out, const char *text)
 {
-    static const struct {
-        const char *word;
-        unsigned holds;
-    } lists[] = {{"{in}", KITH_FILE_POINTS_IN},
-                 {"{points}", KITH_FILE_POINTS_OUT},
-                 {"{lists}", KITH_FILE_LISTS_OUT},
-                 {"{names}", 0}};
-    for (const char *at = text; *at != '\0';) {
-        const size_t length = *at == '{' ? strcspn(at, "}") + 1 : strcspn(at, "{");
-        for (size_t i = 0; i < sizeof lists / sizeof lists[0] && *at == '{'; i++) {
-            if (strncmp(at, lists[i].word, length) == 0 && lists[i].holds != 0) {
-                (void)fputs(cli_output_endings(lists[i].holds), out);
-            } else if (strncmp(at, lists[i].word, length) == 0) {
-                print_formats(out);
-            }
+    while (*text != '\0') {
+        const size_t plain = strcspn(text, "{");
+        (void)fprintf(out, "%.*s", (int)plain, text);
+        text += plain;
+        if (*text == '{') {
+            print_list(out, text);
+            text += strcspn(text, "}") + 1;
         }
-        (void)fprintf(out, "%.*s", *at == '{' ? 0 : (int)length, at);
-        at += length;
     }
 }
 
@@ -229,8 +232,9 @@ void cli_help_print(FILE *out)
         "  kith graph --help\n");
 }
 
-static void print_option(FILE *out, const cli_option *option, const char *help)
+static void print_option(FILE *out, cli_option_id id, cli_command_id command)
 {
+    const cli_option *option = cli_option_get(id);
     char left[40];
     if (option->name == NULL) {
         (void)snprintf(left, sizeof left, "-%c %s", option->letter, option->value);
@@ -241,7 +245,7 @@ static void print_option(FILE *out, const cli_option *option, const char *help)
                        option->value != NULL ? option->value : "");
     }
     (void)fprintf(out, "  %-20s ", left);
-    print_lists(out, help);
+    print_lists(out, cli_option_help(id, command));
     (void)fputc('\n', out);
 }
 
@@ -252,37 +256,30 @@ static void print_section(FILE *out, cli_section section, cli_command_id command
     bool titled = false;
     for (int i = 0; i < CLI_OPTION_COUNT; i++) {
         const cli_option *option = cli_option_get((cli_option_id)i);
-        if (option->section != section || !cli_option_is_plain(option, command)) {
-            continue;
-        }
-        if (!titled) {
-            (void)fprintf(out, "%s:\n", titles[section]);
+        if (option->section == section && cli_option_is_plain(option, command)) {
+            if (!titled) {
+                (void)fprintf(out, "%s:\n", titles[section]);
+            }
             titled = true;
+            print_option(out, (cli_option_id)i, command);
         }
-        print_option(out, option, cli_option_help((cli_option_id)i, command));
     }
 }
 
-/* How text is read is the same for all: the two commands that files are looked at with explain it,
- * the others name it. */
-static void print_text(FILE *out, cli_command_id id)
+/* The command whose help must fit on a screen names what filters. How text is read is the same for
+ * all: the two commands that files are looked at with explain it, the others name it. */
+static void print_shared(FILE *out, cli_command_id id)
 {
+    if (id == CLI_GRAPH) {
+        (void)fputs("Filter: --allow, --groups, --rule, --period as kith help search has them\n",
+                    out);
+    } else {
+        print_section(out, CLI_FILTER, id);
+    }
     if (id == CLI_CONVERT || id == CLI_INFO) {
         print_section(out, CLI_TEXT, id);
     } else if (cli_option_is_plain(cli_option_get(CLI_OPT_HEADER), id)) {
-        (void)fprintf(out,
-                      "Text: --header, --delimiter, --columns as kith help convert has them\n");
-    }
-}
-
-/* The command whose help must fit on a screen names it. */
-static void print_filter(FILE *out, cli_command_id id)
-{
-    if (id == CLI_GRAPH) {
-        (void)fprintf(out, "Filter: --allow, --groups, --rule, --period as kith help search has "
-                           "them\n");
-    } else {
-        print_section(out, CLI_FILTER, id);
+        (void)fputs("Text: --header, --delimiter, --columns as kith help convert has them\n", out);
     }
 }
 
@@ -307,8 +304,7 @@ void cli_help_print_command(FILE *out, cli_command_id id)
     for (int section = 0; section < CLI_FILTER; section++) {
         print_section(out, (cli_section)section, id);
     }
-    print_filter(out, id);
-    print_text(out, id);
+    print_shared(out, id);
     if (cli_option_is_plain(cli_option_get(CLI_OPT_METRIC), id)) {
         print_metrics(out);
     }

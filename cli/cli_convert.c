@@ -10,17 +10,17 @@
 #include <sys/stat.h>
 
 /* known: of neighbours; NULL: points. */
-static void report(const cli_args *args, int64_t rows, int64_t cols, const kith_result_meta *known)
+static void tell(const cli_args *args, int64_t rows, int64_t cols, const kith_result_meta *known)
 {
-    const char *what = known != NULL ? "result" : "points";
+    const char *path = args->paths[1];
     cli_report r = cli_report_begin(args);
-    cli_say(&r, "%s: %" PRId64 " x %" PRId64 "\n", what, rows, cols);
-    cli_put(&r, TEXT("kind", what), INT("n", rows), INT(known == NULL ? "d" : "k", cols));
+    cli_tell(&r, known == NULL ? "{kind}: {n} x {d}\n" : "{kind}: {n} x {k}\n",
+             TEXT("kind", known != NULL ? "result" : "points"), INT("n", rows),
+             INT(known == NULL ? "d" : "k", cols));
     if (known != NULL) {
         cli_tell_claim(&r, known->exact, &known->points);
     }
-    cli_tell_output(&r, args->paths[1],
-                    known != NULL ? cli_claim_lost(args->paths[1], args->format) : "");
+    cli_tell_output(&r, path, known != NULL ? cli_claim_lost(path, args->format) : "");
     cli_report_end(&r);
 }
 
@@ -32,39 +32,26 @@ static int convert_points(const cli_args *args, cli_session *session)
                 "and results (leave them out)");
     CLI_TRY(cli_output_check(path, cli_output_endings(KITH_FILE_POINTS_OUT)));
     cli_points points = {.path = NULL};
-    int code = cli_session_read(session, args->paths[0], &points);
-    CLI_THEN(code, cli_points_save(session, path, points.matrix));
-    if (code == CLI_DONE) {
-        report(args, points.matrix->rows, points.matrix->cols, NULL);
-    }
-    cli_points_close(&points);
-    return code;
-}
-
-static int save_result(const cli_args *args, cli_session *session, const kith_result *result)
-{
-    const char *path = args->paths[1];
-    const kith_neighbors *neighbors = kith_result_neighbors(result);
-    CLI_TRY(cli_distances_save(session, args->distances, neighbors, args->paths[0]));
-    CLI_TRY(cli_session_saved(
-        session, kith_result_save(session->ctx, path, args->format, neighbors, neighbors->meta),
-        path));
-    report(args, neighbors->rows, neighbors->k, neighbors->meta);
+    CLI_TRY(cli_session_read(session, args->paths[0], &points));
+    CLI_TRY(cli_points_save(session, path, points.matrix));
+    tell(args, points.matrix->rows, points.matrix->cols, NULL);
     return CLI_DONE;
 }
 
 static int convert_result(const cli_args *args, cli_session *session)
 {
-    CLI_TRY(cli_output_check(args->paths[1], cli_given(args, CLI_OPT_FORMAT)
-                                                 ? NULL
-                                                 : cli_output_endings(KITH_FILE_LISTS_OUT)));
+    const char *path = args->paths[1];
+    const bool named = cli_given(args, CLI_OPT_FORMAT);
+    CLI_TRY(cli_output_check(path, named ? NULL : cli_output_endings(KITH_FILE_LISTS_OUT)));
     CLI_TRY(cli_output_check(args->distances, CLI_ENDINGS_DISTANCES));
-    CLI_TRY(cli_output_check_other(args->distances, args->paths[1]));
-    kith_result *result = NULL;
-    int code = cli_session_result(session, args->paths[0], &result);
-    CLI_THEN(code, save_result(args, session, result));
-    kith_result_free(result);
-    return code;
+    CLI_TRY(cli_output_check_other(args->distances, path));
+    const kith_neighbors *lists = NULL;
+    CLI_TRY(cli_session_result(session, args->paths[0], &lists));
+    CLI_TRY(cli_distances_save(session, args->distances, lists, args->paths[0]));
+    CLI_TRY(cli_session_saved(
+        session, kith_result_save(session->ctx, path, args->format, lists, lists->meta), path));
+    tell(args, lists->rows, lists->k, lists->meta);
+    return CLI_DONE;
 }
 
 /* Whole numbers in a file like this may be points or ids, and it does not say which. */
@@ -98,6 +85,7 @@ static int convert(const cli_args *args, cli_session *session)
 {
     const char *path = args->paths[0];
     kith_file_info info = {.kind = KITH_KIND_NONE};
+    CLI_TRY(cli_session_open(session, args));
     if (!is_pipe(path)) {
         CLI_TRY(cli_session_inspect(session, path, &session->read, &info));
     }
@@ -110,8 +98,7 @@ static int convert(const cli_args *args, cli_session *session)
 int cli_convert(const cli_args *args)
 {
     cli_session session = {.ctx = NULL};
-    int code = cli_session_open(&session, args);
-    CLI_THEN(code, convert(args, &session));
+    const int code = convert(args, &session);
     cli_session_close(&session);
     return code;
 }

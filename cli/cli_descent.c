@@ -18,7 +18,7 @@ static int open_init(cli_job *job)
         return CLI_DONE;
     }
     CLI_TRY(cli_session_result(&job->session, path, &job->init));
-    const int64_t rows = kith_result_neighbors(job->init)->rows;
+    const int64_t rows = job->init->rows;
     const int64_t points = job->corpus.matrix->rows;
     CLI_PASS_IF(rows == points, path,
                 "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)", rows,
@@ -94,7 +94,6 @@ int cli_graph_solve(cli_job *job)
 {
     const kith_descent_params descent = cli_descent_params(job);
     kith_search_params params = cli_graph_params(job, &descent);
-    job->descent.struct_size = (uint32_t)sizeof job->descent;
     params.descent_report = &job->descent;
     cli_graph_name_way(job->descends, &params);
     return cli_job_check(
@@ -106,9 +105,9 @@ int cli_graph_solve(cli_job *job)
 static int check_graph(cli_job *job)
 {
     const char *path = job->args->paths[0];
-    const kith_result_meta *meta = kith_result_neighbors(job->graph)->meta;
+    const kith_result_meta *meta = job->graph->meta;
     const kith_metric asked = job->args->metric;
-    const int64_t rows = kith_result_neighbors(job->graph)->rows;
+    const int64_t rows = job->graph->rows;
     CLI_FAIL_IF(meta->kind == KITH_KIND_RESULT && meta->metric != KITH_METRIC_DEFAULT, path,
                 "holds neighbours of queries, and no graph (give one that kith graph "
                 "has written)");
@@ -132,7 +131,7 @@ static int open_graph_index(cli_job *job)
     CLI_FAIL_IF(info.kind != KITH_KIND_GRAPH_INDEX, path,
                 "is no index by graph (kith index build --method graph makes one; or "
                 "give GRAPH POINTS QUERIES)");
-    CLI_TRY(cli_job_open_index(job));
+    CLI_TRY(cli_job_open_index(job, path));
     return cli_job_check_k(path, job->args->k, job->corpus.matrix->rows, "points");
 }
 
@@ -146,24 +145,17 @@ int cli_walk_read(cli_job *job)
     return check_graph(job);
 }
 
-static kith_status walk(cli_job *job, kith_search_params *params, kith_walk_params *way)
-{
-    kith_ctx *ctx = job->session.ctx;
-    const kith_matrix *queries = job->queries.matrix;
-    if (job->prepared != NULL) {
-        return kith_index_search(ctx, job->prepared, queries, params, &job->forward, NULL);
-    }
-    kith_neighbors graph = *kith_result_neighbors(job->graph);
-    graph.meta = NULL; /* check_graph has looked at it */
-    way->graph = &graph;
-    return kith_search(ctx, job->corpus.matrix, queries, params, &job->forward, NULL);
-}
-
 int cli_walk_solve(cli_job *job)
 {
     const cli_args *args = job->args;
     kith_search_params params = kith_search_params_default();
     kith_walk_params way = kith_walk_params_default();
+    kith_neighbors graph = {.meta = NULL};
+    if (job->graph != NULL) {
+        graph = *job->graph;
+        graph.meta = NULL; /* check_graph has looked at it */
+        way.graph = &graph;
+    }
     params.method = KITH_METHOD_GRAPH;
     params.metric = cli_job_metric(job);
     params.k = args->k;
@@ -176,20 +168,13 @@ int cli_walk_solve(cli_job *job)
     way.width = args->width;
     way.sample = args->sample == 0 ? -1 : args->sample;
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
-    job->walk.struct_size = (uint32_t)sizeof job->walk;
-    const kith_status status = walk(job, &params, &way);
+    const kith_status status = cli_job_search(job, job->queries.matrix, &params, &job->forward);
     return cli_session_blames(&job->session, "graph")
                ? cli_session_check(&job->session, status, args->paths[0])
                : cli_job_check(job, status);
 }
 
 /* ---- Reports --------------------------------------------------------------------------------- */
-
-void cli_descent_put_choice(cli_report *r, const kith_plan *plan)
-{
-    cli_put_object(r, "choice", NUMBER("exact_seconds", plan->estimated_exact),
-                   NUMBER("descent_seconds", plan->estimated_descent));
-}
 
 void cli_descent_tell_choice(cli_report *r, const cli_job *job)
 {
@@ -200,27 +185,29 @@ void cli_descent_tell_choice(cli_report *r, const cli_job *job)
     if (args->method == KITH_METHOD_AUTO && args->recall >= 1.0) {
         cli_say(r, "choice: exact, a recall of 1 was asked for\n");
     } else if (plan->estimated_exact > 0.0) {
-        cli_say(r, "choice: %s, an exact graph takes about %s, a descent about %s\n",
-                job->descends ? "descent" : "exact", duration(plan->estimated_exact, exact),
-                duration(plan->estimated_descent, descent));
-        cli_descent_put_choice(r, plan);
+        cli_tell_object(r, "choice",
+                        "choice: {way}, an exact graph takes about {exact}, a descent about "
+                        "{descent}\n",
+                        TEXT(".way", job->descends ? "descent" : "exact"),
+                        TEXT(".exact", duration(plan->estimated_exact, exact)),
+                        TEXT(".descent", duration(plan->estimated_descent, descent)),
+                        NUMBER("exact_seconds", plan->estimated_exact),
+                        NUMBER("descent_seconds", plan->estimated_descent));
     }
 }
 
 static void tell_round(cli_report *r, const kith_descent_round *round, double rows)
 {
-    cli_say(r, "round %" PRId32 ": %" PRId64 " updates, %.1f distances a row, phi %.6g",
-            round->number, round->updates, round->evaluations / rows, round->phi);
-    cli_put_open(r, NULL);
-    cli_put(r, INT("number", round->number), INT("updates", round->updates),
-            NUMBER("evaluations", round->evaluations), NUMBER("phi", round->phi));
+    cli_put_open(r, NULL, '{');
+    cli_tell(r, "round {number}: {updates} updates, {a_row:.1f} distances a row, phi {phi:.6g}",
+             INT("number", round->number), INT("updates", round->updates),
+             NUMBER("evaluations", round->evaluations), NUMBER(".a_row", round->evaluations / rows),
+             NUMBER("phi", round->phi));
     if (round->recall >= 0.0) {
-        cli_say(r, ", recall %.4f", round->recall);
-        cli_put(r, NUMBER("recall", round->recall));
+        cli_tell(r, ", recall {recall:.4f}", NUMBER("recall", round->recall));
     }
-    cli_say(r, ", %.3f s\n", round->seconds);
-    cli_put(r, NUMBER("seconds", round->seconds));
-    cli_put_close(r);
+    cli_tell(r, ", {seconds:.3f} s\n", NUMBER("seconds", round->seconds));
+    cli_put_close(r, '}');
 }
 
 /* What was asked for, and whether it was reached. */
@@ -241,17 +228,18 @@ void cli_descent_tell(cli_report *r, const cli_job *job)
         cli_put_estimate(r, &d->recall);
     }
     put_wanted(r, job, d->reached == 1);
-    cli_say(r, "start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
-            cli_option_word(CLI_OPT_START, (int)d->start), d->rounds, d->list, d->candidates);
-    cli_put(r, TEXT("start", cli_option_word(CLI_OPT_START, (int)d->start)), INT("list", d->list),
-            INT("candidates_a_round", d->candidates), NUMBER("evaluations", d->evaluations));
-    cli_put_open_array(r, "rounds");
+    cli_tell(
+        r, "start: {start}, rounds: {rounds} (lists of {list}, candidates {candidates_a_round})\n",
+        TEXT("start", cli_option_word(CLI_OPT_START, (int)d->start)), INT(".rounds", d->rounds),
+        INT("list", d->list), INT("candidates_a_round", d->candidates),
+        NUMBER("evaluations", d->evaluations));
+    cli_put_open(r, "rounds", '[');
     for (int32_t i = 0; i < d->round_count; i++) {
         tell_round(r, &d->round[i], rows);
     }
     cli_say(r, "distances a row: %.1f (%.3f %% of all pairs)\n", d->evaluations / rows,
             100.0 * d->evaluations / (rows * (rows - 1.0) / 2.0));
-    cli_put_close_array(r);
+    cli_put_close(r, ']');
     r->people = people;
 }
 
@@ -267,7 +255,7 @@ void cli_descent_say_missed(const cli_report *r, const cli_job *job)
     }
 }
 
-void cli_descent_say_recall(const cli_report *r, const cli_job *job)
+void cli_descent_say_recall(cli_report *r, const cli_job *job)
 {
     if (job->descent.exact == 1) {
         cli_say(r, "the points are so few that every pair was looked at\n");
@@ -283,16 +271,13 @@ void cli_walk_tell(cli_report *r, const cli_job *job)
 {
     const kith_walk_report *walk = &job->walk;
     const double distances = walk->evaluations / (double)job->queries.matrix->rows;
-    cli_say_more(r, "graph: %s, %" PRId64 " neighbours a row, connected parts: %" PRId64 "\n",
-                 cli_message_safe(job->args->paths[0]),
-                 job->prepared != NULL ? job->prepared_info.k
-                                       : kith_result_neighbors(job->graph)->k,
-                 walk->parts);
-    if (walk->exact == 0) {
-        cli_say_more(r, "width: %" PRId64 "\n", walk->width);
-    }
-    cli_say_more(r, "distances a query: %.1f (%.3f %% of all points)\n", distances,
-                 100.0 * distances / (double)job->corpus.matrix->rows);
+    const int64_t k = job->prepared != NULL ? job->prepared_info.k : job->graph->k;
+    cli_tell_more(r, "graph: {graph}, {k} neighbours a row, connected parts: {parts}\n",
+                  TEXT(".graph", job->args->paths[0]), INT(".k", k), INT(".parts", walk->parts));
+    cli_tell_more(r, walk->exact == 0 ? "width: {width}\n" : "", INT(".width", walk->width));
+    cli_tell_more(r, "distances a query: {distances:.1f} ({share:.3%} of all points)\n",
+                  NUMBER(".distances", distances),
+                  NUMBER(".share", distances / (double)job->corpus.matrix->rows));
     if (walk->exact == 0 && walk->recall.rows > 0) {
         cli_put_estimate(r, &walk->recall);
     }
@@ -301,7 +286,7 @@ void cli_walk_tell(cli_report *r, const cli_job *job)
             NUMBER("evaluations", walk->evaluations));
 }
 
-void cli_walk_say_recall(const cli_report *r, const cli_job *job)
+void cli_walk_say_recall(cli_report *r, const cli_job *job)
 {
     if (job->walk.exact == 1) {
         cli_say(r, "walks would have taken longer than to compare all points%s\n",

@@ -22,14 +22,12 @@ int cli_walk_solve(cli_job *job);
 /* ---- Reports -------------------------------------------------------------------------------- */
 
 void cli_descent_tell_choice(cli_report *r, const cli_job *job);
-/* What both ways would take. */
-void cli_descent_put_choice(cli_report *r, const kith_plan *plan);
 /* Rounds, for people with --verbose. */
 void cli_descent_tell(cli_report *r, const cli_job *job);
 /* That a recall that was asked for was not reached, where it was not. */
 void cli_descent_say_missed(const cli_report *r, const cli_job *job);
-void cli_descent_say_recall(const cli_report *r, const cli_job *job);
+void cli_descent_say_recall(cli_report *r, const cli_job *job);
 void cli_walk_tell(cli_report *r, const cli_job *job);
-void cli_walk_say_recall(const cli_report *r, const cli_job *job);
+void cli_walk_say_recall(cli_report *r, const cli_job *job);
 
 #endif

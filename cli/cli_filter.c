@@ -10,46 +10,42 @@
 
 static const double MOST_NUMBER = 9007199254740992.0; /* doubles tell whole numbers apart to here */
 
-/* Whole numbers from 0 to `most`, one for each row of `of`. */
-static int read_numbers(cli_job *job, const char *path, const cli_points *of, double most,
-                        int64_t **numbers)
+/* Whole numbers from 0 to `most`, one for each row of `of`; or of 0 and 1 the bits. */
+static int read_numbers(cli_job *job, const char *path, const cli_points *of, int64_t *numbers,
+                        uint8_t *bits)
 {
-    cli_labels labels = {0};
-    int code = cli_labels_read(&job->session, path, of, &labels);
-    *numbers = code == CLI_DONE ? malloc((size_t)labels.count * sizeof **numbers) : NULL;
-    if (code == CLI_DONE && *numbers == NULL) {
-        code = cli_fail(path, "no memory for %" PRId64 " numbers (free some memory)", labels.count);
-    }
-    for (int64_t i = 0; *numbers != NULL && code == CLI_DONE && i < labels.count; i++) {
-        const double value = labels.values[i];
-        if (!(value >= 0.0 && value <= most && value == floor(value))) {
-            code =
-                cli_fail(path,
-                         "row %" PRId64
-                         " is %.17g, which has no meaning here (give whole numbers from 0 to %.0f)",
-                         i, value, most);
+    const double most = bits != NULL ? 1.0 : MOST_NUMBER;
+    cli_points column = {.path = path};
+    CLI_TRY(cli_column_read(&job->session, path, of, &column));
+    for (int64_t i = 0; i < column.matrix->rows; i++) {
+        const double value = cli_value_at(column.matrix, i, 0);
+        CLI_FAIL_IF(!(value >= 0.0 && value <= most && value == floor(value)), path,
+                    "row %" PRId64 " is %.17g, which has no meaning here (give whole numbers from "
+                    "0 to %.0f)",
+                    i, value, most);
+        if (bits != NULL) {
+            bits[i / 8] |= (uint8_t)((unsigned)value << i % 8);
+        } else {
+            numbers[i] = (int64_t)value;
         }
-        (*numbers)[i] = code == CLI_DONE ? (int64_t)value : 0;
     }
-    cli_labels_free(&labels);
-    return code;
+    cli_points_close(&job->session, &column);
+    return CLI_DONE;
 }
 
 static int read_bitmap(cli_job *job, const char *path)
 {
     const int64_t rows = job->corpus.matrix->rows;
-    int64_t *numbers = NULL;
-    int code = read_numbers(job, path, &job->corpus, 1.0, &numbers);
-    uint8_t *bits = code == CLI_DONE ? calloc((size_t)rows / 8 + 1, 1) : NULL;
-    if (code == CLI_DONE && bits == NULL) {
-        code = cli_fail(path, "no memory for %" PRId64 " bits (free some memory)", rows);
-    }
-    for (int64_t i = 0; bits != NULL && numbers != NULL && i < rows; i++) {
-        bits[i / 8] |= (uint8_t)(numbers[i] << i % 8);
-    }
-    free(numbers);
-    job->allow = bits;
-    return code;
+    CLI_KEEP(job->allow, rows / 8 + 1, path, "no memory for %" PRId64 " bits (free some memory)",
+             rows);
+    return read_numbers(job, path, &job->corpus, NULL, job->allow);
+}
+
+static int read_groups(cli_job *job, const char *path, const cli_points *of, int64_t **groups)
+{
+    const int64_t rows = of->matrix->rows;
+    CLI_KEEP(*groups, rows, path, "no memory for %" PRId64 " numbers (free some memory)", rows);
+    return read_numbers(job, path, of, *groups, NULL);
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -80,29 +76,24 @@ static int count_groups(cli_job *job)
 int cli_period_make(const cli_args *args, int32_t cols, double **period)
 {
     int32_t count = 0;
+    bool any = false;
+    double *lengths = NULL;
     *period = NULL;
     if (args->period == NULL) {
         return CLI_DONE;
     }
-    double *lengths = cli_keep((uint64_t)cols, sizeof *lengths);
-    CLI_FAIL_IF(lengths == NULL, "--period", "no memory for it (free some memory)");
+    CLI_KEEP(lengths, cols, "--period", "no memory for it (free some memory)");
     for (const char *at = args->period; at != NULL; count++) {
         double length = 0.0;
         (void)cli_value_length(at, &at, &length);
-        if (count < cols) {
-            lengths[count] = length;
+        for (int32_t col = count; col < (count == 0 ? cols : count + 1) && col < cols; col++) {
+            lengths[col] = length; /* the first one is that of all, until others come */
         }
-    }
-    for (int32_t col = 1; count == 1 && col < cols; col++) {
-        lengths[col] = lengths[0];
+        any |= length > 0.0;
     }
     CLI_FAIL_IF(count != 1 && count != cols, "--period",
                 "has %d lengths and the points have %d columns (give one, or one for each)",
                 (int)count, (int)cols);
-    bool any = false;
-    for (int32_t col = 0; col < cols; col++) {
-        any |= lengths[col] > 0.0;
-    }
     *period = any ? lengths : NULL; /* 0 is none */
     return CLI_DONE;
 }
@@ -110,7 +101,6 @@ int cli_period_make(const cli_args *args, int32_t cols, double **period)
 int cli_filter_read(cli_job *job)
 {
     const cli_args *args = job->args;
-    job->lists = 1;
     if (!cli_is_filtered(args)) {
         return CLI_DONE;
     }
@@ -120,21 +110,13 @@ int cli_filter_read(cli_job *job)
     }
     if (args->groups != NULL) {
         job->filter.rule = args->rule != KITH_RULE_NONE ? args->rule : KITH_RULE_SAME;
-        CLI_TRY(read_numbers(job, args->groups, &job->corpus, MOST_NUMBER, &job->groups));
+        CLI_TRY(read_groups(job, args->groups, &job->corpus, &job->groups));
     }
     if (args->query_groups != NULL) {
-        CLI_TRY(
-            read_numbers(job, args->query_groups, &job->queries, MOST_NUMBER, &job->query_groups));
+        CLI_TRY(read_groups(job, args->query_groups, &job->queries, &job->query_groups));
     }
     job->filter.allow = job->allow;
     job->filter.groups = job->groups;
     job->filter.query_groups = job->query_groups;
     return job->filter.rule == KITH_RULE_EACH ? count_groups(job) : CLI_DONE;
-}
-
-void cli_filter_free(cli_job *job)
-{
-    free(job->query_groups);
-    free(job->groups);
-    free(job->allow);
 }

@@ -13,7 +13,7 @@
 
 static int check_metric(cli_grown *g, const cli_old_graph *old)
 {
-    const kith_metric own = kith_result_neighbors(old->result)->meta->metric;
+    const kith_metric own = old->lists->meta->metric;
     if (own == KITH_METRIC_DEFAULT || own == g->args.metric) {
         return CLI_DONE;
     }
@@ -33,22 +33,25 @@ int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_g
 {
     cli_session *session = &g->job.session;
     old->path = graph;
-    CLI_TRY(cli_session_result(session, graph, &old->result));
+    CLI_TRY(cli_session_result(session, graph, &old->lists));
     CLI_TRY(check_metric(g, old));
     CLI_TRY(cli_session_read(session, points, &old->points));
-    old->known = *kith_result_neighbors(old->result)->meta;
-    if (kith_result_neighbors(old->result)->rows == old->points.matrix->rows) {
+    old->known = *old->lists->meta;
+    if (old->lists->rows == old->points.matrix->rows) {
         return cli_claim_check(session, graph, &old->known, &old->points);
     }
     return cli_fail(graph,
                     "has %" PRId64 " rows, %s has %" PRId64
                     " (give the points that the graph was built of)",
-                    kith_result_neighbors(old->result)->rows, points, old->points.matrix->rows);
+                    old->lists->rows, points, old->points.matrix->rows);
 }
 
 int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const char *what)
 {
     const kith_matrix *like = g->old[0].points.matrix;
+    if (g->args.metric == KITH_METRIC_DEFAULT) {
+        g->args.metric = KITH_EUCLIDEAN;
+    }
     const int64_t row_bytes = (int64_t)like->cols * kith_dtype_bytes(like->dtype);
     g->points = (kith_matrix){.data = cli_keep((uint64_t)rows, (size_t)row_bytes),
                               .rows = rows,
@@ -75,27 +78,19 @@ int64_t cli_grow_copy_points(cli_grown *g, int64_t to, const kith_matrix *from,
     return to;
 }
 
-int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), void *command)
+int cli_grow_run(const cli_args *args, cli_grown *g, void *own, const cli_work *work)
 {
-    cli_job *job = &g->job;
     g->args = *args;
-    job->args = &g->args;
-    CLI_TRY(cli_output_check_args(args, cli_output_endings(KITH_FILE_LISTS_OUT)));
-    int code = cli_session_open(&job->session, args);
-    CLI_THEN(code, run(command));
-    for (int i = 0; i < 2; i++) {
-        kith_result_free(g->old[i].result);
-        cli_points_close(&g->old[i].points);
-    }
-    cli_job_close(job);
-    return code;
+    g->job.args = &g->args;
+    g->job.own = own;
+    return cli_work_run(&g->job, work);
 }
 
 /* ---- What is known -------------------------------------------------------------------------- */
 
 kith_neighbors cli_grow_lists(const cli_old_graph *old)
 {
-    kith_neighbors lists = *kith_result_neighbors(old->result);
+    kith_neighbors lists = *old->lists;
     lists.meta = &old->known;
     return lists;
 }
@@ -120,26 +115,23 @@ int cli_verify(cli_session *session, const char *graph, const kith_neighbors *li
 
 void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found)
 {
-    char texts[2][CLI_GROUPED_BYTES];
     if (found->graph == NULL) {
         return;
     }
-    cli_say(r, "verified: %s, ", cli_message_safe(found->graph));
-    if (found->wrong == 0) {
-        cli_say(r, "all %s lists are exact\n", cli_grouped(found->rows, texts[0]));
-    } else {
-        cli_say(r, "%s of %s lists are not exact, the first of row %" PRId64 "\n",
-                cli_grouped(found->wrong, texts[0]), cli_grouped(found->rows, texts[1]),
-                found->first_wrong);
-    }
-    cli_put_object(r, key, TEXT("graph", found->graph), INT("rows", found->rows),
-                   INT("wrong", found->wrong), INT("first_wrong", found->first_wrong));
+    cli_tell_object(
+        r, key,
+        found->wrong == 0
+            ? "verified: {graph}, all {rows,} lists are exact\n"
+            : "verified: {graph}, {wrong,} of {rows,} lists are not exact, the first of "
+              "row {first_wrong}\n",
+        TEXT("graph", found->graph), INT("rows", found->rows), INT("wrong", found->wrong),
+        INT("first_wrong", found->first_wrong));
 }
 
 int cli_grow_verify(cli_grown *g, cli_old_graph *old)
 {
     const bool self = cli_given(&g->args, CLI_OPT_INCLUDE_SELF);
-    const kith_neighbors *lists = kith_result_neighbors(old->result);
+    const kith_neighbors *lists = old->lists;
     if (!cli_given(&g->args, CLI_OPT_VERIFY) || old->known.exact == KITH_CERTIFIED ||
         (lists->rows == 1 && !self)) {
         return CLI_DONE;
@@ -156,7 +148,7 @@ int cli_grow_estimate(cli_grown *g)
 {
     cli_session *session = &g->job.session;
     kith_recall *recall = &g->job.descent.recall;
-    if (g->exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0) {
+    if (g->job.exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0) {
         return CLI_DONE;
     }
     kith_recall_params params = kith_recall_params_default();
@@ -167,7 +159,7 @@ int cli_grow_estimate(cli_grown *g)
     CLI_TRY(cli_job_check(
         &g->job, kith_recall_estimate(session->ctx, &g->points, &g->job.forward, &params, recall)));
     if (recall->recall < 1.0) {
-        g->exact = KITH_APPROXIMATE; /* a neighbour is missing: that much is known */
+        g->job.exact = KITH_APPROXIMATE; /* a neighbour is missing: that much is known */
     }
     return CLI_DONE;
 }
@@ -175,45 +167,38 @@ int cli_grow_estimate(cli_grown *g)
 int cli_grow_save(cli_grown *g)
 {
     cli_session *session = &g->job.session;
-    if (cli_signal_came()) {
-        return cli_session_check(session, KITH_E_CANCELLED, g->args.output);
-    }
-    const double start = cli_clock_now();
-    g->job.exact = g->exact;
     CLI_TRY(cli_session_check(
         session, kith_fingerprint_make(session->ctx, &g->points, &g->job.points), g->args.output));
     CLI_TRY(cli_job_save(&g->job, g->args.output, &g->job.forward, &g->job.points));
-    CLI_TRY(cli_points_save(session, g->args.points_out, &g->points));
-    g->seconds_write = cli_clock_now() - start;
-    return CLI_DONE;
+    return cli_points_save(session, g->args.points_out, &g->points);
 }
 
 void cli_grow_tell(cli_report *r, const cli_grown *g)
 {
     const cli_job *job = &g->job;
-    const bool rounds = job->descent.round_count > 0 && g->exact != KITH_CERTIFIED;
+    const bool rounds = job->descent.round_count > 0 && g->job.exact != KITH_CERTIFIED;
     cli_say_matrix(r, "points", NULL, &g->points);
     cli_put(r, INT("n", g->points.rows), INT("d", g->points.cols),
             TEXT("dtype", kith_dtype_name(g->points.dtype)));
     cli_tell_text(r, "metric", kith_metric_name(g->args.metric));
     cli_tell_int(r, "k", g->args.k);
-    cli_say_more(r, "method: %s\n", g->method);
-    cli_put(r, TEXT("method", g->method), TEXT("backend", job->report.backend),
-            INT("threads", kith_ctx_get_params(job->session.ctx)->threads));
+    cli_tell_more(r, "method: {method}\n", TEXT("method", g->method),
+                  TEXT("backend", job->report.backend),
+                  INT("threads", kith_ctx_get_params(job->session.ctx)->threads));
     if (rounds) {
         cli_descent_tell(r, job);
-    } else if (g->exact != KITH_CERTIFIED && job->descent.recall.rows > 0) {
+    } else if (g->job.exact != KITH_CERTIFIED && job->descent.recall.rows > 0) {
         cli_put_estimate(r, &job->descent.recall);
     }
     cli_tell_peak(r, job->report.gpu_peak_bytes, 0);
-    cli_tell_claim(r, g->exact, &job->points);
-    if (g->exact != KITH_CERTIFIED) {
+    cli_tell_claim(r, g->job.exact, &job->points);
+    if (g->job.exact != KITH_CERTIFIED) {
         cli_descent_say_missed(r, job);
         cli_say_estimate(r, &job->descent.recall, "points");
     }
-    cli_tell_seconds(r, job->session.start, NUMBER("read", g->seconds_read),
+    cli_tell_seconds(r, job->session.start, NUMBER("read", job->seconds_read),
                      NUMBER("build", g->seconds_build),
-                     NUMBER(g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work),
-                     NUMBER("write", g->seconds_write));
+                     NUMBER(g->args.command == CLI_REMOVE ? "remove" : "merge", job->seconds_work),
+                     NUMBER("write", job->seconds_write));
     cli_tell_output(r, g->args.output, cli_claim_lost(g->args.output, g->args.format));
 }

@@ -3,7 +3,7 @@
 #ifndef CLI_GROW_H
 #define CLI_GROW_H
 
-#include "cli_job.h"
+#include "cli_work.h"
 
 /* What --verify found. */
 typedef struct cli_verified {
@@ -23,7 +23,7 @@ void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found
 /* A graph in a file, and the points that it was built of. */
 typedef struct cli_old_graph {
     const char *path;
-    kith_result *result;
+    const kith_neighbors *lists; /* NULL: of kith add there is none */
     cli_points points;
     kith_result_meta known; /* of it, after its points were looked at, and after --verify */
     cli_verified verified;
@@ -34,23 +34,19 @@ typedef struct cli_grown {
     cli_job job;          /* of the answer; corpus.matrix is what it is a graph of */
     cli_old_graph old[2]; /* what it is made of */
     kith_matrix points;   /* of the answer: a copy */
-    kith_exactness exact; /* of the answer */
     const char *method;   /* "exact", "descent", "search" */
-    double seconds_read;
     double seconds_build; /* of a graph that had to be built first */
-    double seconds_work;
-    double seconds_write;
 } cli_grown;
 
 /* All return an exit code, and have printed why when it is not CLI_DONE. */
 
-/* A command from beginning to end: outputs can be written and are no input, `run` does the work.
- * The command frees what it has beside g itself. */
-int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), void *command);
+/* own: the command, which the steps find in job.own. */
+int cli_grow_run(const cli_args *args, cli_grown *g, void *own, const cli_work *work);
 /* Opens both, and checks that the graph is one of these points, as far as it says, and of the
  * metric that is asked for; of the first one that says its metric it is taken. */
 int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_graph *old);
-/* Room for the points of the answer, `rows` of old[0]'s form; what: that there is no memory for. */
+/* Once all graphs are open. Room for the points of the answer, `rows` of old[0]'s form; what: that
+ * there is no memory for. */
 int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const char *what);
 /* The points of a set, but those that are removed (a byte a point; NULL: none), at `to`, a row of
  * the answer. Returns the row behind the last one. */

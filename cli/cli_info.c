@@ -32,27 +32,27 @@ static uint32_t lead_of(uint32_t *leader, uint32_t row)
     return row;
 }
 
-/* How many pairs of parts became one; -1: an id is no row, and `row` says where. */
-static int64_t count(const kith_neighbors *graph, const counted *c, int64_t *row)
+static int count(const char *path, const kith_neighbors *graph, const counted *c, quality *q)
 {
-    int64_t joined = 0;
-    for (*row = 0; *row < graph->rows; *row += 1) {
-        for (int64_t i = 0; i < graph->k; i++) {
-            const uint32_t id = graph->ids[*row * graph->k + i];
-            if (id == KITH_ID_NONE) {
-                continue;
-            }
-            if ((int64_t)id >= graph->rows) {
-                return -1;
-            }
-            const uint32_t a = lead_of(c->leader, (uint32_t)*row);
-            const uint32_t b = lead_of(c->leader, id);
-            c->leader[a > b ? a : b] = a > b ? b : a;
-            c->named[id] += (int64_t)id != *row;
-            joined += a != b;
+    q->rows = graph->rows;
+    q->parts = graph->rows;
+    for (int64_t i = 0; i < graph->rows * graph->k; i++) {
+        const int64_t row = i / graph->k;
+        const uint32_t id = graph->ids[i];
+        if (id == KITH_ID_NONE) {
+            continue;
         }
+        CLI_FAIL_IF((int64_t)id >= graph->rows, path,
+                    "row %" PRId64 " names a row that there is not, of %" PRId64
+                    " (the file is damaged, or no graph)",
+                    row, graph->rows);
+        const uint32_t a = lead_of(c->leader, (uint32_t)row);
+        const uint32_t b = lead_of(c->leader, id);
+        c->leader[a > b ? a : b] = a > b ? b : a;
+        c->named[id] += (int64_t)id != row;
+        q->parts -= a != b;
     }
-    return joined;
+    return CLI_DONE;
 }
 
 static int by_size(const void *a, const void *b)
@@ -62,49 +62,29 @@ static int by_size(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-static int measure(const char *path, const kith_neighbors *graph, const counted *c, quality *q)
+static int measure_file(cli_session *session, const char *path, quality *q)
 {
-    int64_t row = 0;
-    for (int64_t i = 0; i < graph->rows; i++) {
-        c->leader[i] = (uint32_t)i;
+    const kith_neighbors *graph = NULL;
+    counted c = {NULL, NULL};
+    CLI_TRY(cli_session_result(session, path, &graph));
+    const int64_t rows = graph->rows;
+    if (rows < 1) {
+        return CLI_DONE;
     }
-    const int64_t joined = count(graph, c, &row);
-    CLI_FAIL_IF(joined < 0, path,
-                "row %" PRId64 " names a row that there is not, of %" PRId64
-                " (the file is damaged, or no graph)",
-                row, graph->rows);
-    qsort(c->named, (size_t)graph->rows, sizeof *c->named, by_size);
-    q->rows = graph->rows;
-    q->parts = graph->rows - joined;
-    q->in_least = c->named[0];
-    q->in_median = c->named[(graph->rows - 1) / 2];
-    q->in_most = c->named[graph->rows - 1];
-    while (q->unnamed < graph->rows && c->named[q->unnamed] == 0) {
+    CLI_KEEP(c.named, rows, path, "no memory to count who is named (8 bytes a row)");
+    CLI_KEEP(c.leader, rows, path, "no memory to count who is named (8 bytes a row)");
+    for (int64_t i = 0; i < rows; i++) {
+        c.leader[i] = (uint32_t)i;
+    }
+    CLI_TRY(count(path, graph, &c, q));
+    qsort(c.named, (size_t)rows, sizeof *c.named, by_size);
+    q->in_least = c.named[0];
+    q->in_median = c.named[(rows - 1) / 2];
+    q->in_most = c.named[rows - 1];
+    while (q->unnamed < rows && c.named[q->unnamed] == 0) {
         q->unnamed += 1;
     }
     return CLI_DONE;
-}
-
-static int measure_open(const char *path, const kith_result *result, quality *q)
-{
-    const kith_neighbors *graph = kith_result_neighbors(result);
-    if (graph->rows < 1) {
-        return CLI_DONE;
-    }
-    const counted c = {cli_keep((uint64_t)graph->rows, sizeof *c.named),
-                       cli_keep((uint64_t)graph->rows, sizeof *c.leader)};
-    CLI_FAIL_IF(c.named == NULL || c.leader == NULL, path,
-                "no memory to count who is named (8 bytes a row)");
-    return measure(path, graph, &c, q);
-}
-
-static int measure_file(cli_session *session, const char *path, quality *q)
-{
-    kith_result *result = NULL;
-    int code = cli_session_result(session, path, &result);
-    CLI_THEN(code, measure_open(path, result, q));
-    kith_result_free(result);
-    return code;
 }
 
 /* ---- The report ----------------------------------------------------------------------------- */
@@ -135,45 +115,33 @@ static void tell_shape(cli_report *r, const kith_file_info *info)
     const char *metric =
         info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL;
     const bool loose = info->kind == KITH_KIND_RANGES || info->kind == KITH_KIND_PAIRS;
-    cli_say(r, "rows: %" PRId64 "\n", info->rows);
+    cli_put(r, TEXT("dtype", dtype));
+    cli_tell(r, "rows: {n}\n", INT("n", info->rows));
     if (!loose) { /* whose rows have different lengths */
-        cli_say(r, "%s: %" PRId64 "\n", table ? "k" : "columns", info->cols);
+        cli_tell(r, table ? "k: {k}\n" : "columns: {d}\n", INT(table ? "k" : "d", info->cols));
     }
-    if (dtype != NULL) {
-        cli_say(r, "dtype: %s\n", dtype);
-    }
-    if (metric != NULL) {
-        cli_say(r, "metric: %s\n", metric);
-    }
-    cli_put(r, TEXT("dtype", dtype), INT("n", info->rows));
-    if (!loose) {
-        cli_put(r, INT(table ? "k" : "d", info->cols));
-    }
-    cli_put(r, TEXT("metric", metric));
+    cli_tell(r, dtype != NULL ? "dtype: {dtype}\n" : "", TEXT(".dtype", dtype));
+    cli_tell(r, metric != NULL ? "metric: {metric}\n" : "", TEXT("metric", metric));
 }
 
 static void tell_recall(cli_report *r, const kith_file_info *info)
 {
     if (info->recall >= 0.0) {
-        cli_say(r, "recall@%" PRId64 ": %.4f (estimate)\n", info->recall_at, info->recall);
-        cli_put_object(r, "recall", INT("at", info->recall_at), NUMBER("estimate", info->recall));
+        cli_tell_object(r, "recall", "recall@{at}: {estimate:.4f} (estimate)\n",
+                        INT("at", info->recall_at), NUMBER("estimate", info->recall));
     }
 }
 
 static void tell_parts(cli_report *r, const kith_file_info *info)
 {
-    if (info->part > 0) {
-        cli_say(r,
-                "part: %" PRId32 " of %" PRId32 ", rows %" PRId64 " to %" PRId64 " of the graph\n",
-                info->part, info->parts, info->first_row, info->first_row + info->rows - 1);
-    } else if (info->parts > 0) {
-        cli_say(r, "parts: %" PRId32 " files, all there\n", info->parts);
-    }
     if (info->parts > 0) {
-        cli_put(r, INT("files", info->parts));
+        cli_tell(r, info->part > 0 ? "" : "parts: {files} files, all there\n",
+                 INT("files", info->parts));
     }
     if (info->part > 0) {
-        cli_put(r, INT("part", info->part), INT("first_row", info->first_row));
+        cli_tell(r, "part: {part} of {parts}, rows {first_row} to {last} of the graph\n",
+                 INT("part", info->part), INT(".parts", info->parts),
+                 INT("first_row", info->first_row), INT(".last", info->first_row + info->rows - 1));
     }
 }
 
@@ -182,25 +150,22 @@ static void tell_quality(cli_report *r, const quality *q)
     if (q->rows == 0) {
         return;
     }
-    cli_say(r,
-            "named by: %" PRId64 " to %" PRId64 " rows, median %" PRId64 "; by nobody: %" PRId64
-            " rows\nconnected parts: %" PRId64 "\n",
-            q->in_least, q->in_most, q->in_median, q->unnamed, q->parts);
-    cli_put_object(r, "in_degree", INT("least", q->in_least), INT("median", q->in_median),
-                   INT("most", q->in_most), INT("none", q->unnamed));
-    cli_put(r, INT("parts", q->parts));
+    cli_tell_object(r, "in_degree",
+                    "named by: {least} to {most} rows, median {median}; by nobody: {none} rows\n",
+                    INT("least", q->in_least), INT("median", q->in_median), INT("most", q->in_most),
+                    INT("none", q->unnamed));
+    cli_tell(r, "connected parts: {parts}\n", INT("parts", q->parts));
 }
 
 static void tell(const cli_args *args, const kith_file_info *info, const quality *q, int64_t pairs)
 {
-    char size[CLI_SIZE_BYTES];
+    const bool of_pairs = info->kind == KITH_KIND_PAIRS;
     cli_report r = cli_report_begin(args);
-    cli_say(&r, "file: %s\n", cli_message_safe(args->paths[0]));
-    cli_put(&r, TEXT("file", args->paths[0]));
+    cli_tell_text(&r, "file", args->paths[0]);
     cli_tell_text(&r, "kind", kind_name(info->kind));
     cli_tell_text(&r, "format", info->format);
     tell_shape(&r, info);
-    if (is_table(info->kind) || info->kind == KITH_KIND_RANGES || info->kind == KITH_KIND_PAIRS) {
+    if (is_table(info->kind) || info->kind == KITH_KIND_RANGES || of_pairs) {
         cli_tell_claim(&r, info->exact, &info->points);
     }
     tell_recall(&r, info);
@@ -208,41 +173,38 @@ static void tell(const cli_args *args, const kith_file_info *info, const quality
         cli_tell_tree(&r, info);
     }
     if (info->periodic != 0) {
-        cli_say(&r, "points lie in a periodic box\n");
-        cli_put(&r, BOOL("periodic", true));
+        cli_tell(&r, "points lie in a periodic box\n", BOOL("periodic", true));
     }
     tell_parts(&r, info);
     tell_quality(&r, q);
-    if (info->kind == KITH_KIND_PAIRS) {
-        char count[CLI_GROUPED_BYTES];
-        cli_say(&r, "pairs: %s\n", cli_grouped(pairs, count));
-        cli_put(&r, INT("pairs", pairs));
+    if (of_pairs) {
+        cli_tell(&r, "pairs: {pairs,}\n", INT("pairs", pairs));
     }
-    cli_say(&r, "size: %s (%" PRIu64 " bytes)\n", cli_message_size(info->file_bytes, size),
-            info->file_bytes);
-    cli_put(&r, UINT("bytes", info->file_bytes));
+    cli_tell(&r, "size: {bytes~} ({bytes} bytes)\n", UINT("bytes", info->file_bytes));
     cli_report_end(&r);
+}
+
+static int look(cli_session *session, const cli_args *args)
+{
+    const char *path = args->paths[0];
+    kith_file_info info;
+    quality q = {0};
+    kith_pairs_report pairs = {.struct_size = (uint32_t)sizeof pairs};
+    CLI_TRY(cli_session_open(session, args));
+    CLI_TRY(cli_session_inspect(session, path, &session->read, &info));
+    CLI_TRY(info.kind == KITH_KIND_GRAPH ? measure_file(session, path, &q) : CLI_DONE);
+    if (info.kind == KITH_KIND_PAIRS) {
+        CLI_TRY(cli_session_check(session, kith_pairs_read(session->ctx, path, NULL, NULL, &pairs),
+                                  path));
+    }
+    tell(args, &info, &q, pairs.count);
+    return CLI_DONE;
 }
 
 int cli_info(const cli_args *args)
 {
     cli_session session = {.ctx = NULL};
-    kith_file_info info;
-    quality q = {0};
-    kith_pairs_report pairs = {.struct_size = (uint32_t)sizeof pairs};
-    const char *path = args->paths[0];
-    int code = cli_session_open(&session, args);
-    CLI_THEN(code, cli_session_inspect(&session, path, &session.read, &info));
-    if (code == CLI_DONE && info.kind == KITH_KIND_GRAPH) {
-        code = measure_file(&session, path, &q);
-    }
-    if (code == CLI_DONE && info.kind == KITH_KIND_PAIRS) {
-        code = cli_session_check(&session, kith_pairs_read(session.ctx, path, NULL, NULL, &pairs),
-                                 path);
-    }
-    if (code == CLI_DONE) {
-        tell(args, &info, &q, pairs.count);
-    }
+    const int code = look(&session, args);
     cli_session_close(&session);
     return code;
 }
@@ -250,14 +212,13 @@ int cli_info(const cli_args *args)
 int cli_devices(const cli_args *args)
 {
     cli_report r = cli_report_begin(args);
-    cli_put_open_array(&r, "devices");
+    cli_put_open(&r, "devices", '[');
     kith_device device = {.struct_size = (uint32_t)sizeof device};
     for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
-        cli_say(&r, "%s: %s\n", device.name, device.text);
-        cli_put_object(&r, NULL, TEXT("name", device.name),
-                       BOOL("available", device.available != 0), TEXT("text", device.text));
+        cli_tell_object(&r, "", "{name}: {text}\n", TEXT("name", device.name),
+                        BOOL("available", device.available != 0), TEXT("text", device.text));
     }
-    cli_put_close_array(&r);
+    cli_put_close(&r, ']');
     cli_report_end(&r);
     return CLI_DONE;
 }

@@ -30,12 +30,10 @@ static bool wants_index(const cli_args *args, const kith_file_info *info)
            (args->metric == KITH_METRIC_DEFAULT || args->metric == info->metric);
 }
 
-int cli_job_open_index(cli_job *job)
+int cli_job_open_index(cli_job *job, const char *path)
 {
-    const char *path = job->args->paths[0];
     CLI_TRY(cli_session_check(&job->session,
                               kith_index_open(job->session.ctx, path, &job->prepared), path));
-    job->prepared_info.struct_size = (uint32_t)sizeof job->prepared_info;
     (void)kith_index_inspect(job->prepared, &job->prepared_info);
     job->own_metric = job->prepared_info.metric;
     job->corpus.path = path;
@@ -64,7 +62,7 @@ int cli_job_read_corpus(cli_job *job)
                 "its tree is for %s, --metric says %s (leave it out, or add --method "
                 "exact)",
                 kith_metric_name(info.metric), kith_metric_name(job->args->metric));
-    return cli_job_open_index(job);
+    return cli_job_open_index(job, path);
 }
 
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
@@ -168,8 +166,8 @@ kith_search_params cli_job_params(const cli_job *job)
     params.metric = cli_job_metric(job);
     params.k = job->args->k;
     params.radius = cli_cuts_lists(job->args) ? job->args->radius : 0.0;
-    params.flags = (cli_given(job->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0) |
-                   (cli_cuts_lists(job->args) ? (uint32_t)KITH_WITHIN_RADIUS : 0);
+    params.flags =
+        cli_self(job->args) | (cli_cuts_lists(job->args) ? (uint32_t)KITH_WITHIN_RADIUS : 0);
     params.pipeline = job->args->pipeline;
     params.select = job->args->select;
     params.sample = job->args->heap_sample;
@@ -189,7 +187,7 @@ kith_descent_params cli_descent_params(const cli_job *job)
     kith_descent_params params = kith_descent_params_default();
     params.metric = cli_job_metric(job);
     params.k = args->k;
-    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.flags = cli_self(args);
     params.start = args->start;
     params.recall = args->recall;
     params.recall_at = args->recall_at;
@@ -201,7 +199,7 @@ kith_descent_params cli_descent_params(const cli_job *job)
     params.all_updates = args->all_updates;
     params.delta = args->delta;
     params.start_share = args->start_share;
-    params.init = job->init != NULL ? kith_result_neighbors(job->init) : NULL;
+    params.init = job->init;
     return params;
 }
 
@@ -216,6 +214,15 @@ kith_search_params cli_graph_params(const cli_job *job, const kith_descent_param
     return params;
 }
 
+kith_status cli_job_search(cli_job *job, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *table)
+{
+    kith_ctx *ctx = job->session.ctx;
+    return job->prepared != NULL
+               ? kith_index_search(ctx, job->prepared, queries, params, table, NULL)
+               : kith_search(ctx, job->corpus.matrix, queries, params, table, NULL);
+}
+
 /* Both directions at once have the arguments a and b. */
 static bool blames_queries(const cli_session *session)
 {
@@ -226,6 +233,11 @@ int cli_job_check(cli_job *job, kith_status status)
 {
     const bool queries = job->queries.path != NULL && blames_queries(&job->session);
     return cli_session_check(&job->session, status, queries ? job->queries.path : job->corpus.path);
+}
+
+int cli_job_take_report(cli_job *job)
+{
+    return cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report));
 }
 
 int cli_job_check_rows(cli_job *job, kith_status status, int64_t first)
@@ -252,10 +264,9 @@ kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count
 
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
 {
-    const int64_t lists = job->lists > 1 ? job->lists : 1;
-    const int64_t k = job->args->k * lists;
+    const int64_t k = job->args->k * job->lists;
     const uint64_t count = (uint64_t)rows * (uint64_t)k;
-    CLI_FAIL_IF((double)rows * (double)job->args->k * (double)lists > 0x1p53, job->corpus.path,
+    CLI_FAIL_IF((double)rows * (double)job->args->k * (double)job->lists > 0x1p53, job->corpus.path,
                 "the answer is too large (take a smaller k)");
     table->rows = rows;
     table->k = k;
@@ -318,9 +329,19 @@ static double average(double all, double one, double share)
     return all + (one - all) * share;
 }
 
-void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
+static double time_of(double all, double one, bool sums)
+{
+    return sums ? all + one : all > one ? all : one;
+}
+
+void cli_job_add_report(const kith_report *all, const kith_report *one, double share, bool sums,
                         kith_report *out)
 {
+    out->seconds_check = time_of(all->seconds_check, one->seconds_check, sums);
+    out->seconds_prepare = time_of(all->seconds_prepare, one->seconds_prepare, sums);
+    out->seconds_screen = time_of(all->seconds_screen, one->seconds_screen, sums);
+    out->seconds_rescore = time_of(all->seconds_rescore, one->seconds_rescore, sums);
+    out->seconds_select = time_of(all->seconds_select, one->seconds_select, sums);
     out->rerun_share = average(all->rerun_share, one->rerun_share, share);
     out->skipped_share = average(all->skipped_share, one->skipped_share, share);
     out->looked_share = average(all->looked_share, one->looked_share, share);
@@ -331,16 +352,4 @@ void cli_job_add_report(const kith_report *all, const kith_report *one, double s
         all->distinct_rows > one->distinct_rows ? all->distinct_rows : one->distinct_rows;
     out->gpu_peak_bytes =
         all->gpu_peak_bytes > one->gpu_peak_bytes ? all->gpu_peak_bytes : one->gpu_peak_bytes;
-}
-
-void cli_job_close(cli_job *job)
-{
-    kith_ranges_free(job->ranges);
-    kith_result_free(job->init);
-    kith_result_free(job->graph);
-    kith_index_free(job->prepared);
-    cli_filter_free(job);
-    cli_points_close(&job->queries);
-    cli_points_close(&job->corpus);
-    cli_session_close(&job->session);
 }

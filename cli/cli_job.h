@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What graph and search share: read, plan, solve, write, report. The two differ in which library
- * function solves, and that is all a cli_engine says. */
+ * A job, and what the steps of commands that compute share. graph and search are one command of
+ * several engines: which function of the library solves. */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
@@ -20,6 +20,8 @@ typedef struct cli_part {
 
 typedef struct cli_job {
     const cli_args *args;
+    void *own;                       /* of the command */
+    const struct cli_engine *engine; /* of graph and search */
     cli_session session;
     cli_points corpus;
     kith_index *prepared; /* a search by the index in the corpus' file; else NULL */
@@ -35,27 +37,31 @@ typedef struct cli_job {
     int64_t lists; /* of k that a row has: with rule each one a group, else 1 */
     bool planned;
     kith_plan plan;
+    kith_plan whole;        /* of all queries at once, where plan is that of a chunk */
     uint64_t need_bytes;    /* the plan's peak, and points that had to be read into memory */
     int64_t chunk_rows;     /* of a search in chunks; 0: at once */
+    bool saved;             /* while it was solved */
     bool screened;          /* chunks are, however few their rows: the corpus is prepared once */
     int64_t chunks;         /* that were solved */
     int64_t resumed_rows;   /* that an earlier run has left */
     kith_neighbors forward; /* of each query, or of each point of a graph */
     kith_neighbors back;    /* of each row of the corpus among the queries */
     kith_ranges *ranges;
-    int64_t pairs;     /* found within the radius, or mutual; edges of a symmetric graph */
-    bool descends;     /* a graph by NN-Descent */
-    kith_result *init; /* a graph to start from; NULL: none */
+    int64_t pairs;              /* found within the radius, or mutual; edges of a symmetric graph */
+    bool descends;              /* a graph by NN-Descent */
+    const kith_neighbors *init; /* a graph to start from; NULL: none */
     kith_descent_report descent;
     kith_shard_plan shard_plan; /* of --shards */
     kith_shard_report sharded;
-    kith_result *graph; /* that a search walks on; NULL: none does */
+    const kith_neighbors *graph; /* that a search walks on; NULL: none does */
     kith_walk_report walk;
     kith_report report;
     kith_exactness exact;    /* of the answer */
     kith_fingerprint points; /* of the corpus: what the answer is of */
     kith_fingerprint asked;  /* of the queries, where their rows are an answer, too */
     double seconds_read;
+    double seconds_search; /* of queries, where something follows it, */
+    double seconds_work;   /*   or of the call that the command is about */
     double seconds_write;
 } cli_job;
 
@@ -65,8 +71,8 @@ typedef struct cli_engine {
     const char *output_endings; /* or: NULL: all that hold it */
     int (*plan)(cli_job *job);  /* NULL: what the answer needs is only known at the end */
     int (*solve)(cli_job *job);
-    int (*save)(cli_job *job);
-    const char *pairs; /* what job.pairs counts, for people; NULL: nothing */
+    int (*save)(cli_job *job); /* NULL: the library has written it */
+    const char *pairs;         /* what job.pairs counts, for people; NULL: nothing */
 } cli_engine;
 
 /* ---- For every command that computes --------------------------------------------------------- */
@@ -74,8 +80,8 @@ typedef struct cli_engine {
 /* The first file. One with a tree says for which metric it was made, and is searched as it is where
  * the job is one that it can do. */
 int cli_job_read_corpus(cli_job *job);
-/* The index in the first file, which becomes the corpus. */
-int cli_job_open_index(cli_job *job);
+/* The index in a file, which becomes the corpus. */
+int cli_job_open_index(cli_job *job, const char *path);
 /* k against the most that there are; what: "points", "values in a row". */
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what);
 /* What a job on this file needs against --memory; a limit of 0 is none. */
@@ -88,6 +94,9 @@ kith_search_params cli_job_params(const cli_job *job);
 /* Of a descent, and of a graph that may be one. */
 kith_descent_params cli_descent_params(const cli_job *job);
 kith_search_params cli_graph_params(const cli_job *job, const kith_descent_params *descent);
+/* Of queries in the corpus, by the index where one was opened. */
+kith_status cli_job_search(cli_job *job, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *table);
 /* The metric that is in force, never DEFAULT: --metric, else that of a tree. */
 bool cli_job_is_periodic(const cli_job *job);
 kith_metric cli_job_metric(const cli_job *job);
@@ -103,6 +112,8 @@ kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_m
 int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries);
 /* Exit code of a library call, blamed on the file that it complains about. */
 int cli_job_check(cli_job *job, kith_status status);
+/* job.report, of the last call. */
+int cli_job_take_report(cli_job *job);
 /* The same of a call on the queries, or on this process' part of them, from this row on: the
  * library counts from there. */
 int cli_job_check_rows(cli_job *job, kith_status status, int64_t first);
@@ -115,24 +126,21 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
                  const kith_fingerprint *points);
 /* Writes the forward table to -o, and its distances to --distances. */
 int cli_job_save_forward(cli_job *job);
-/* *out: of both what does not say when. Counts are sums, shares and counts of a row averages, of
- * which one's rows have this share, memory the most. */
-void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
+/* *out: of both. Times are sums, or the longest; counts are sums, shares and counts of a row
+ * averages, of which one's rows have this share, memory the most. */
+void cli_job_add_report(const kith_report *all, const kith_report *one, double share, bool sums,
                         kith_report *out);
-/* Frees what the job has, its session last. */
-void cli_job_close(cli_job *job);
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
-void cli_job_tell(const cli_job *job, const cli_engine *engine);
+void cli_job_tell(cli_job *job);
 /* --allow, --groups, --query-groups: job.filter, after the points. */
 /* What --period says for so many columns; NULL: nothing. */
 int cli_period_make(const cli_args *args, int32_t cols, double **period);
 int cli_filter_read(cli_job *job);
-void cli_filter_free(cli_job *job);
 /* For --dry-run: what the job would need. */
-void cli_job_tell_plan(const cli_job *job);
+void cli_job_tell_plan(cli_job *job);
 
 /* Processes that work together. */
 typedef struct cli_team {

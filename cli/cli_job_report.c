@@ -13,12 +13,12 @@ static void tell_input(cli_report *r, const cli_job *job)
 {
     const kith_matrix *corpus = job->corpus.matrix;
     const kith_matrix *queries = job->queries.matrix;
+    const kith_ctx_params *used = kith_ctx_get_params(job->session.ctx);
     cli_say_matrix(r, queries == NULL ? "points" : "corpus", job->corpus.path, corpus);
     if (queries != NULL) {
         cli_say_matrix(r, "queries", job->queries.path, queries);
     }
-    cli_put(r, TEXT("isa", kith_ctx_get_params(job->session.ctx)->isa),
-            INT("threads", kith_ctx_get_params(job->session.ctx)->threads), INT("n", corpus->rows),
+    cli_put(r, TEXT("isa", used->isa), INT("threads", used->threads), INT("n", corpus->rows),
             INT("queries", queries == NULL ? corpus->rows : queries->rows), INT("d", corpus->cols),
             TEXT("dtype", kith_dtype_name(corpus->dtype)));
     cli_tell_text(r, "metric", kith_metric_name(cli_job_metric(job)));
@@ -26,8 +26,7 @@ static void tell_input(cli_report *r, const cli_job *job)
         cli_tell_int(r, "k", job->args->k);
     }
     if (cli_given(job->args, CLI_OPT_RADIUS)) {
-        cli_say(r, "radius: %.17g\n", job->args->radius);
-        cli_put(r, NUMBER("radius", job->args->radius));
+        cli_tell(r, "radius: {radius:.17g}\n", NUMBER("radius", job->args->radius));
     }
     if (job->args->period != NULL) {
         cli_tell_text(r, "period", job->args->period);
@@ -47,10 +46,9 @@ static const char *method_of(const cli_job *job, const char *screen)
 /* Nothing where it is the processor: the line of the method names its instruction set. */
 static void tell_backend(cli_report *r, const char *backend, const char *gpu)
 {
-    if (strcmp(backend, "cpu") != 0) {
-        cli_say(r, "device: %s%s%s\n", backend, gpu[0] != '\0' ? ", " : "", gpu);
-    }
-    cli_put(r, TEXT("backend", backend));
+    const bool named = strcmp(backend, "cpu") != 0;
+    cli_tell(r, named ? "device: {backend}{and}{gpu}\n" : "", TEXT("backend", backend),
+             TEXT(".and", gpu[0] != '\0' ? ", " : ""), TEXT(".gpu", gpu));
 }
 
 /* ---- How it is done ------------------------------------------------------------------------- */
@@ -58,67 +56,63 @@ static void tell_backend(cli_report *r, const char *backend, const char *gpu)
 static void tell_chunks(cli_report *r, const cli_job *job)
 {
     if (job->chunk_rows > 0) {
-        cli_say(r,
-                "chunks: %" PRId64 " rows each, %" PRId64 " solved, %" PRId64
-                " rows stood already\n",
-                job->chunk_rows, job->chunks, job->resumed_rows);
-        cli_put_object(r, "chunks", INT("rows", job->chunk_rows), INT("solved", job->chunks),
-                       INT("resumed_rows", job->resumed_rows));
+        cli_tell_object(
+            r, "chunks",
+            "chunks: {rows} rows each, {solved} solved, {resumed_rows} rows stood already\n",
+            INT("rows", job->chunk_rows), INT("solved", job->chunks),
+            INT("resumed_rows", job->resumed_rows));
     }
 }
 
 static void tell_memory(cli_report *r, const cli_job *job)
 {
-    char text[5][CLI_SIZE_BYTES];
     const kith_plan *plan = &job->plan;
     const uint64_t least = job->need_bytes - plan->undecided_bytes;
     if (!job->planned) {
         return;
     }
     if (plan->gpu_bytes != 0) {
-        cli_say(r,
-                "gpu memory: planned %s of %s (at least %s), batches %" PRId64 " x %" PRId64 "\n",
-                cli_message_size(plan->gpu_bytes, text[0]),
-                cli_message_size(plan->gpu_budget_bytes, text[1]),
-                cli_message_size(plan->gpu_least_bytes, text[2]), plan->gpu_corpus_chunks,
-                plan->gpu_query_stripes);
+        cli_tell(r,
+                 "gpu memory: planned {planned~} of {budget~} (at least {least~}), batches "
+                 "{chunks} x {stripes}\n",
+                 UINT(".planned", plan->gpu_bytes), UINT(".budget", plan->gpu_budget_bytes),
+                 UINT(".least", plan->gpu_least_bytes), INT(".chunks", plan->gpu_corpus_chunks),
+                 INT(".stripes", plan->gpu_query_stripes));
     }
-    cli_say(r, "memory: planned %s%s%s (prepared %s, lists %s, result %s)\n",
-            least < job->need_bytes ? cli_message_size(least, text[4]) : "",
-            least < job->need_bytes ? " to " : "", cli_message_size(job->need_bytes, text[0]),
-            cli_message_size(plan->prepared_bytes, text[1]),
-            cli_message_size(plan->state_bytes, text[2]),
-            cli_message_size(plan->result_bytes, text[3]));
-    cli_put_object(r, "plan_bytes", UINT("prepared", plan->prepared_bytes),
-                   UINT("lists", plan->state_bytes), UINT("result", plan->result_bytes),
-                   UINT("peak", job->need_bytes), UINT("undecided", plan->undecided_bytes),
-                   UINT("gpu", plan->gpu_bytes), UINT("gpu_least", plan->gpu_least_bytes),
-                   UINT("gpu_budget", plan->gpu_budget_bytes));
+    cli_tell_object(
+        r, "plan_bytes",
+        least < job->need_bytes
+            ? "memory: planned {least~} to {peak~} (prepared {prepared~}, lists {lists~}, result "
+              "{result~})\n"
+            : "memory: planned {peak~} (prepared {prepared~}, lists {lists~}, result {result~})\n",
+        UINT("prepared", plan->prepared_bytes), UINT("lists", plan->state_bytes),
+        UINT("result", plan->result_bytes), UINT("peak", job->need_bytes), UINT(".least", least),
+        UINT("undecided", plan->undecided_bytes), UINT("gpu", plan->gpu_bytes),
+        UINT("gpu_least", plan->gpu_least_bytes), UINT("gpu_budget", plan->gpu_budget_bytes));
 }
 
 /* What an exact search has to say of its bounds. */
 static void tell_bounds(cli_report *r, const kith_report *report)
 {
-    cli_say(r, "candidates a row: %.1f\nrerun share: %.2f %%\nskipped share: %.2f %%\n",
-            report->candidates, 100.0 * report->rerun_share, 100.0 * report->skipped_share);
-    cli_put(r, NUMBER("candidates", report->candidates), NUMBER("rerun_share", report->rerun_share),
-            NUMBER("skipped_share", report->skipped_share));
-    if (report->shadow_axes > 0) {
-        cli_say(r, "shadow axes: %" PRId32 "\nlooked share: %.2f %%\n", report->shadow_axes,
-                100.0 * report->looked_share);
-    }
-    cli_put(r, INT("shadow_axes", report->shadow_axes),
-            NUMBER("looked_share", report->looked_share));
+    cli_tell(r,
+             "candidates a row: {candidates:.1f}\nrerun share: {rerun_share:.2%}\n"
+             "skipped share: {skipped_share:.2%}\n",
+             NUMBER("candidates", report->candidates), NUMBER("rerun_share", report->rerun_share),
+             NUMBER("skipped_share", report->skipped_share));
+    cli_tell(r,
+             report->shadow_axes > 0
+                 ? "shadow axes: {shadow_axes}\nlooked share: {looked_share:.2%}\n"
+                 : "",
+             INT("shadow_axes", report->shadow_axes), NUMBER("looked_share", report->looked_share));
 }
 
 /* Where a pipeline divided them. */
 static void tell_selected(cli_report *r, const kith_report *report)
 {
     if (report->select_cpu_rows + report->select_gpu_rows > 0) {
-        cli_say(r, "rows selected by the processor: %" PRId64 ", by the GPU: %" PRId64 "\n",
-                report->select_cpu_rows, report->select_gpu_rows);
-        cli_put_object(r, "selected_rows", INT("cpu", report->select_cpu_rows),
-                       INT("gpu", report->select_gpu_rows));
+        cli_tell_object(r, "selected_rows",
+                        "rows selected by the processor: {cpu}, by the GPU: {gpu}\n",
+                        INT("cpu", report->select_cpu_rows), INT("gpu", report->select_gpu_rows));
     }
 }
 
@@ -126,15 +120,14 @@ static void tell_selected(cli_report *r, const kith_report *report)
 static void tell_work(cli_report *r, const cli_job *job)
 {
     const kith_report *report = &job->report;
+    const kith_ctx_params *used = kith_ctx_get_params(job->session.ctx);
     const bool people = r->people;
     r->people = people && r->verbose;
     tell_backend(r, report->backend, report->gpu);
-    cli_say(r, "method: %s, screen %s, isa %s, threads %" PRId32 "\n",
-            method_of(job, report->screen), report->screen,
-            kith_ctx_get_params(job->session.ctx)->isa,
-            kith_ctx_get_params(job->session.ctx)->threads);
-    cli_put(r, TEXT("method", method_of(job, report->screen)), TEXT("screen", report->screen),
-            TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL));
+    cli_tell(r, "method: {method}, screen {screen}, isa {isa}, threads {threads}\n",
+             TEXT("method", method_of(job, report->screen)), TEXT("screen", report->screen),
+             TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL), TEXT(".isa", used->isa),
+             INT(".threads", used->threads));
     tell_chunks(r, job);
     tell_memory(r, job);
     cli_tell_peak(r, report->gpu_peak_bytes, 0);
@@ -159,15 +152,13 @@ static const char *lost_in(const cli_job *job, const char *path)
 {
     const cli_args *args = job->args;
     const char *lost = cli_claim_lost(path, args->format);
-    if (lost[0] == '\0' && cli_is_filtered(args)) {
-        return " (no file says the filter: it is of unknown exactness to those who read it)";
-    }
-    if (lost[0] == '\0' && cli_job_is_periodic(job)) {
-        return " (no file says the period: it is of unknown exactness to those who read it)";
-    }
-    return lost[0] == '\0' && cli_cuts_lists(args)
-               ? " (no file says the radius: it is of unknown exactness to those who read it)"
-               : lost;
+#define UNSAID(what) " (no file says the " what ": it is of unknown exactness to those who read it)"
+    return lost[0] != '\0'            ? lost
+           : cli_is_filtered(args)    ? UNSAID("filter")
+           : cli_job_is_periodic(job) ? UNSAID("period")
+           : cli_cuts_lists(args)     ? UNSAID("radius")
+                                      : "";
+#undef UNSAID
 }
 
 static void tell_output(cli_report *r, const cli_job *job)
@@ -184,20 +175,21 @@ static void tell_output(cli_report *r, const cli_job *job)
         cli_say(r, "output: none (-o FILE keeps the answer)\n");
     }
     if (job->sharded.parts > 0) {
-        cli_say(r, "parts: %" PRId32 " files beside the one that names them\n", job->sharded.parts);
+        cli_tell(r, "parts: {parts} files beside the one that names them\n",
+                 INT(".parts", job->sharded.parts));
     }
     cli_put(r, TEXT("output", args->output));
 }
 
-void cli_job_tell(const cli_job *job, const cli_engine *engine)
+void cli_job_tell(cli_job *job)
 {
     const kith_report *of = &job->report;
     cli_report r = cli_report_begin(job->args);
     tell_input(&r, job);
     tell_work(&r, job);
-    if (engine->pairs != NULL) {
-        cli_say(&r, "%s: %" PRId64 "\n", engine->pairs, job->pairs);
-        cli_put(&r, INT("pairs", job->pairs));
+    if (job->engine->pairs != NULL) {
+        cli_tell(&r, "{what}: {pairs}\n", TEXT(".what", job->engine->pairs),
+                 INT("pairs", job->pairs));
     }
     cli_tell_claim(&r, job->exact, &job->points);
     if (cli_is_graph_search(job->args)) {
@@ -214,16 +206,16 @@ void cli_job_tell(const cli_job *job, const cli_engine *engine)
     cli_report_end(&r);
 }
 
-void cli_job_tell_plan(const cli_job *job)
+void cli_job_tell_plan(cli_job *job)
 {
     const kith_plan *plan = &job->plan;
     cli_report r = cli_report_begin(job->args);
     tell_input(&r, job);
     cli_put(&r, BOOL("dry_run", true));
     tell_backend(&r, plan->backend, "");
-    cli_say(&r, "method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job, plan->method),
-            plan->method, plan->isa, plan->threads);
-    cli_put(&r, TEXT("method", method_of(job, plan->method)));
+    cli_tell(&r, "method: {method}, {way}, isa {isa}, threads {threads}\n",
+             TEXT("method", method_of(job, plan->method)), TEXT(".way", plan->method),
+             TEXT(".isa", plan->isa), INT(".threads", plan->threads));
     cli_descent_tell_choice(&r, job);
     tell_chunks(&r, job);
     tell_memory(&r, job);

@@ -62,7 +62,7 @@ typedef struct cli_args {
 #define OPTION(ID, name, letter, value, commands, tunes, section, help, reads) CLI_FIELD_##reads
 #include "cli_options.inc"
     int64_t recall_at;           /* 0: min(10, k) */
-    const struct cli_team *team; /* of kith-mpi (cli_shards.h); NULL: kith */
+    const struct cli_team *team; /* of kith-mpi (cli_job.h); NULL: kith */
 } cli_args;
 
 typedef struct cli_error {
@@ -105,6 +105,12 @@ static inline bool cli_is_graph_search(const cli_args *args)
 {
     return args->command == CLI_SEARCH &&
            (args->path_count == 3 || args->method == KITH_METHOD_GRAPH);
+}
+
+/* Whether points compete for their own lists. */
+static inline uint32_t cli_self(const cli_args *args)
+{
+    return cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
 }
 
 /* A class is predicted, not a number. */
@@ -156,6 +162,8 @@ const char *cli_value_word(const cli_value *value, int number);
 /* From the word to its field; false with error->text set. */
 bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cli_error *error);
 
+/* Sets error->where; returns the error. */
+cli_error *cli_error_at(cli_error *error, const char *where);
 /* Sets error->text; false, for a caller to return. */
 bool cli_refuse(cli_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -263,14 +271,6 @@ const char *cli_option_word(cli_option_id id, int number);
 
 /* Values as people write them on a command line. The whole word counts: no blanks, no rest. */
 
-/* A decimal integer in [low, high]. */
-bool cli_value_int(const char *text, int64_t low, int64_t high, int64_t *value);
-/* Any unsigned 64-bit integer, decimal. */
-bool cli_value_uint(const char *text, uint64_t *value);
-/* A finite decimal number. */
-bool cli_value_number(const char *text, double *value);
-/* Bytes: "1000000", "512K", "1.5G"; K, M, G, T are powers of 1024. At least 1 byte. */
-bool cli_value_bytes(const char *text, uint64_t *value);
 /* auto, cpu, cuda, cuda:N, cuda:N,M,... or cuda:all. */
 bool cli_value_is_device(const char *text);
 /* The number, of at least 0, before a comma or the end; *next stands behind the comma, NULL: there

@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool cli_output_is_standard(const char *path)
+/* "-" */
+static bool is_standard(const char *path)
 {
     return path != NULL && strcmp(path, "-") == 0;
 }
@@ -63,7 +64,7 @@ const char *cli_output_endings(unsigned holds)
 unsigned cli_output_holds(const char *path)
 {
     for (int i = 0; i < FORMATS; i++) {
-        if (cli_output_ends(cli_output_is_standard(path) ? ".csv" : path, formats[i].ending)) {
+        if (cli_output_ends(is_standard(path) ? ".csv" : path, formats[i].ending)) {
             return formats[i].holds;
         }
     }
@@ -109,7 +110,7 @@ static int check_folder(const char *path)
 
 void cli_output_step_aside(const char *path)
 {
-    if (cli_output_is_standard(path)) {
+    if (is_standard(path)) {
         (void)fflush(stdout);
         (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     }
@@ -126,7 +127,7 @@ int cli_output_check(const char *path, const char *endings)
     if (path == NULL) {
         return CLI_DONE;
     }
-    if (cli_output_is_standard(path)) {
+    if (is_standard(path)) {
         return endings == NULL || strstr(endings, ".csv") != NULL
                    ? CLI_DONE
                    : cli_wrong(path,
@@ -171,11 +172,12 @@ int cli_output_check_other(const char *path, const char *other)
                                 : CLI_DONE;
 }
 
-const char *cli_file_of(const char *path, char name[CLI_FILE_BYTES])
+/* FILE of FILE:DATASET, where there is nothing of the whole name; name: room for it. */
+static const char *file_of(const char *path, char name[FOLDER_BYTES])
 {
     struct stat info;
     const char *colon = strrchr(path, ':');
-    if (stat(path, &info) == 0 || colon == NULL || colon - path >= CLI_FILE_BYTES) {
+    if (stat(path, &info) == 0 || colon == NULL || colon - path >= FOLDER_BYTES) {
         return path;
     }
     memcpy(name, path, (size_t)(colon - path));
@@ -185,11 +187,11 @@ const char *cli_file_of(const char *path, char name[CLI_FILE_BYTES])
 
 int cli_output_check_input(const char *path, const char *input)
 {
-    char name[CLI_FILE_BYTES];
+    char name[FOLDER_BYTES];
     struct stat a;
     struct stat b;
     if (path == NULL || input == NULL || stat(path, &a) != 0 ||
-        stat(cli_file_of(input, name), &b) != 0 || !are_one(&a, &b)) {
+        stat(file_of(input, name), &b) != 0 || !are_one(&a, &b)) {
         return CLI_DONE;
     }
     return cli_fail(path, "is input and output at once (give the output another name)");
@@ -235,19 +237,11 @@ int cli_output_check_args(const cli_args *args, const char *endings)
 static void put_escaped(FILE *to, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
-        switch (text[i]) {
-        case '&':
-            (void)fputs("&amp;", to);
-            break;
-        case '<':
-            (void)fputs("&lt;", to);
-            break;
-        case '>':
-            (void)fputs("&gt;", to);
-            break;
-        default:
-            (void)putc(text[i], to);
-        }
+        const char *name = text[i] == '&'   ? "&amp;"
+                           : text[i] == '<' ? "&lt;"
+                           : text[i] == '>' ? "&gt;"
+                                            : NULL;
+        (void)(name != NULL ? fputs(name, to) : putc(text[i], to));
     }
 }
 
@@ -417,20 +411,24 @@ static bool sum_ends(int file, off_t bytes, uint64_t *sum)
 int cli_same_file(const char *what, const char *path, char *text, size_t room)
 {
     struct stat info;
-    char name[CLI_FILE_BYTES];
+    char name[FOLDER_BYTES];
     uint64_t sum = 0;
+    if (path == NULL) {
+        return CLI_DONE;
+    }
+    const size_t used = strlen(text);
     const char *dataset = strrchr(path, ':');
     CLI_FAIL_IF(strcmp(path, "-") == 0 || (stat(path, &info) == 0 && S_ISFIFO(info.st_mode)), path,
                 "is a pipe, and a job in chunks looks for its files again when it "
                 "goes on (give a file, or more --memory)");
-    const int file = open(cli_file_of(path, name), O_RDONLY | O_CLOEXEC);
+    const int file = open(file_of(path, name), O_RDONLY | O_CLOEXEC);
     const bool known = file >= 0 && fstat(file, &info) == 0 && sum_ends(file, info.st_size, &sum);
     const int error = errno;
     if (file >= 0) {
         (void)close(file);
     }
     CLI_FAIL_IF(!known, path, "cannot be read: %s (check the file)", strerror(error));
-    (void)snprintf(text, room,
+    (void)snprintf(text + used, room - used,
                    "%s %" PRId64 " bytes, file %" PRIu64 ", changed %" PRId64 ".%09ld and %" PRId64
                    ".%09ld, ends %016" PRIx64 "%.64s\n",
                    what, (int64_t)info.st_size, (uint64_t)info.st_ino, (int64_t)info.st_mtim.tv_sec,
@@ -441,14 +439,8 @@ int cli_same_file(const char *what, const char *path, char *text, size_t room)
 
 int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES])
 {
-    static const char *const names[] = {"corpus", "queries"};
-    size_t used = (size_t)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\nperiod %.512s\n",
-                                   kith_version(), args->radius,
-                                   args->period != NULL ? args->period : "none");
-    int code = CLI_DONE;
-    for (int i = 0; i < 2 && i < args->path_count && code == CLI_DONE; i++) {
-        code = cli_same_file(names[i], args->paths[i], text + used, CLI_SAME_BYTES - used);
-        used += code == CLI_DONE ? strlen(text + used) : 0;
-    }
-    return code;
+    (void)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\nperiod %.512s\n", kith_version(),
+                   args->radius, args->period != NULL ? args->period : "none");
+    CLI_TRY(cli_same_file("corpus", args->paths[0], text, CLI_SAME_BYTES));
+    return cli_same_file("queries", args->paths[1], text, CLI_SAME_BYTES);
 }

@@ -31,15 +31,10 @@ unsigned cli_output_holds(const char *path);
 /* Exit code. A NULL path is fine; "-" is where the answer may be text, .csv. endings: what the name
  * may end in, NULL = anything, because the format was given. */
 int cli_output_check(const char *path, const char *endings);
-/* Whether this is standard output, "-". */
-bool cli_output_is_standard(const char *path);
 /* An answer went to path: where that is standard output, the report goes to standard error. */
 void cli_output_step_aside(const char *path);
 /* That two outputs are not one file under two names; NULL is fine. */
 int cli_output_check_other(const char *path, const char *other);
-/* FILE of FILE:DATASET, where there is nothing of the whole name; name: room for it. */
-enum { CLI_FILE_BYTES = 4096 };
-const char *cli_file_of(const char *path, char name[CLI_FILE_BYTES]);
 /* That an output is not one of the inputs under this or another name. */
 int cli_output_check_input(const char *path, const char *input);
 /* All outputs of a command: each alone, against each input, and against each other. */
@@ -66,7 +61,7 @@ enum { CLI_SAME_BYTES = 1024 };
 /* Lines of text, equal for equal jobs: of each file its size, when it was changed, and a checksum
  * of its beginning and end; kith's version. Exit code. */
 int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES]);
-/* The line of one file, called `what`. */
+/* Appends the line of one file, called `what`; nothing for a NULL path. */
 int cli_same_file(const char *what, const char *path, char *text, size_t room);
 
 #endif

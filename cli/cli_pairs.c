@@ -2,8 +2,8 @@
  * kith pairs: every pair of rows within a radius, written as it is found, counted, or made into
  * components and rows to keep. Of two sets the second one is the corpus of a filter. */
 #include "cli.h"
-#include "cli_job.h"
 #include "cli_output.h"
+#include "cli_work.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +21,6 @@ typedef struct pairing {
     uint8_t *kept;    /* NULL: nobody asks */
     int64_t components;
     int64_t kept_rows;
-    double seconds_pairs;
 } pairing;
 
 static bool is_one_set(const pairing *p)
@@ -32,6 +31,12 @@ static bool is_one_set(const pairing *p)
 static const cli_points *points_of(const pairing *p)
 {
     return is_one_set(p) ? &p->job.corpus : &p->job.queries;
+}
+
+/* NULL: of one set there are none. */
+static const kith_matrix *others_of(const pairing *p)
+{
+    return is_one_set(p) ? NULL : p->job.corpus.matrix;
 }
 
 /* Blamed on the file that the library complains about. */
@@ -45,18 +50,15 @@ static int check(pairing *p, kith_status status)
 
 /* ---- Before --------------------------------------------------------------------------------- */
 
-static int read_all(pairing *p)
+static int read_all(cli_job *job)
 {
-    cli_job *job = &p->job;
     const cli_args *args = job->args;
-    const double start = cli_clock_now();
     CLI_TRY(cli_session_read(&job->session, args->paths[args->path_count - 1], &job->corpus));
-    if (!is_one_set(p)) {
+    if (!is_one_set(job->own)) {
         CLI_TRY(cli_session_read(&job->session, args->paths[0], &job->queries));
         CLI_TRY(cli_points_check_like(job->corpus.path, job->corpus.matrix, job->queries.path,
                                       job->queries.matrix, false));
     }
-    job->seconds_read = cli_clock_now() - start;
     CLI_TRY(cli_period_make(args, job->corpus.matrix->cols, &job->period));
     return cli_filter_read(job);
 }
@@ -114,20 +116,18 @@ static bool stands(const char *output)
     return there;
 }
 
-static int solve(pairing *p)
+static int find(pairing *p)
 {
-    kith_ctx *ctx = p->job.session.ctx;
-    const char *output = p->job.args->output;
-    const kith_matrix *points = points_of(p)->matrix;
-    const kith_matrix *others = is_one_set(p) ? NULL : p->job.corpus.matrix;
-    const double start = cli_clock_now();
-    p->job.session.silent = true;
+    cli_job *job = &p->job;
+    const char *output = job->args->output;
+    kith_status status = KITH_OK;
+    job->session.silent = true;
+    cli_progress_part(&job->session.progress, 0.0, 1.0); /* all rows may be one chunk */
     p->report.struct_size = (uint32_t)sizeof p->report;
-    p->job.report.struct_size = (uint32_t)sizeof p->job.report;
-    const kith_status status = kith_pairs_find(ctx, points, others, &p->params, &p->report);
-    p->seconds_pairs = cli_clock_now() - start;
+    CLI_TIMED(job->seconds_work, status = kith_pairs_find(job->session.ctx, points_of(p)->matrix,
+                                                          others_of(p), &p->params, &p->report));
     const int code = check(p, status);
-    p->job.session.silent = false;
+    job->session.silent = false;
     if (code == CLI_INTERRUPTED) {
         (void)cli_fail(NULL, "interrupted (%s)",
                        output != NULL && stands(output)
@@ -135,10 +135,8 @@ static int solve(pairing *p)
                            : "no unfinished file is left");
     }
     CLI_TRY(code);
-    if (output != NULL) {
-        cli_output_step_aside(output);
-    }
-    return check(p, kith_ctx_report(ctx, &p->job.report));
+    cli_output_step_aside(output);
+    return check(p, kith_ctx_report(job->session.ctx, &job->report));
 }
 
 /* Whole numbers as a column. */
@@ -153,9 +151,8 @@ static int save_rows(pairing *p)
 {
     const cli_args *args = p->job.args;
     const int64_t rows = points_of(p)->matrix->rows;
-    double *numbers = cli_keep((uint64_t)rows, sizeof *numbers);
-    CLI_FAIL_IF(numbers == NULL, points_of(p)->path,
-                "no memory for numbers of rows (8 bytes a row)");
+    double *numbers = NULL;
+    CLI_KEEP(numbers, rows, points_of(p)->path, "no memory for numbers of rows (8 bytes a row)");
     for (int64_t i = 0; p->labels != NULL && i < rows; i++) {
         numbers[i] = p->labels[i];
         p->components += p->labels[i] == i;
@@ -173,106 +170,102 @@ static int save_rows(pairing *p)
 static void tell_points(cli_report *r, const pairing *p)
 {
     const kith_matrix *points = points_of(p)->matrix;
-    const kith_matrix *others = p->job.corpus.matrix;
     cli_say_matrix(r, "points", points_of(p)->path, points);
     if (!is_one_set(p)) {
-        cli_say_matrix(r, "others", p->job.corpus.path, others);
-        cli_put(r, INT("others", others->rows));
+        cli_say_matrix(r, "others", p->job.corpus.path, others_of(p));
+        cli_put(r, INT("others", others_of(p)->rows));
     }
-    cli_say(r, "radius: %.17g, %s\n", p->params.radius, kith_metric_name(p->params.metric));
-    cli_put(r, INT("n", points->rows), INT("d", points->cols),
-            TEXT("metric", kith_metric_name(p->params.metric)), NUMBER("radius", p->params.radius));
+    cli_tell(r, "radius: {radius:.17g}, {metric}\n", INT("n", points->rows), INT("d", points->cols),
+             TEXT("metric", kith_metric_name(p->params.metric)),
+             NUMBER("radius", p->params.radius));
 }
 
 static void tell_rows(cli_report *r, const pairing *p)
 {
-    char text[CLI_GROUPED_BYTES];
     if (p->labels != NULL) {
-        cli_say(r, "components: %s\n", cli_grouped(p->components, text));
-        cli_put(r, INT("components", p->components));
+        cli_tell(r, "components: {components,}\n", INT("components", p->components));
     }
     if (p->kept != NULL) {
-        cli_say(r, "kept: %s rows, %s\n", cli_grouped(p->kept_rows, text),
-                cli_option_word(CLI_OPT_KEEP, (int)p->params.keep));
-        cli_put(r, INT("kept", p->kept_rows));
+        cli_tell(r, "kept: {kept,} rows, {keep}\n", INT("kept", p->kept_rows),
+                 TEXT(".keep", cli_option_word(CLI_OPT_KEEP, (int)p->params.keep)));
     }
 }
 
-static void tell(const pairing *p)
+static void tell(cli_job *job)
 {
-    const kith_report *report = &p->job.report;
-    const cli_args *args = p->job.args;
-    char text[CLI_GROUPED_BYTES];
-    cli_report r = cli_report_begin(args);
+    const pairing *p = job->own;
+    const kith_report *report = &job->report;
+    cli_report r = cli_report_begin(job->args);
     tell_points(&r, p);
-    cli_say(&r, "pairs: %s%s\n", cli_grouped(p->report.count, text),
-            p->report.complete != 0 ? "" : ", and more: stopped at --limit");
-    cli_put(&r, INT("pairs", p->report.count), BOOL("complete", p->report.complete != 0));
-    if (p->report.resumed > 0) {
-        cli_say(&r, "resumed: %s pairs stood already\n", cli_grouped(p->report.resumed, text));
-    }
-    cli_put(&r, INT("resumed", p->report.resumed));
+    cli_tell(&r, "pairs: {pairs,}{more}\n", INT("pairs", p->report.count),
+             TEXT(".more", p->report.complete != 0 ? "" : ", and more: stopped at --limit"),
+             BOOL("complete", p->report.complete != 0));
+    cli_tell(&r, p->report.resumed > 0 ? "resumed: {resumed,} pairs stood already\n" : "",
+             INT("resumed", p->report.resumed));
     tell_rows(&r, p);
-    cli_say_more(&r, "chunks: %" PRId64 ", divided %" PRId64 ", the largest of %s pairs\n",
-                 p->report.chunks, p->report.divided, cli_grouped(p->report.largest_chunk, text));
-    cli_say_more(&r, "method: %s, isa %s, device %s\n", report->screen, report->isa,
-                 report->backend);
-    cli_put(&r, INT("chunks", p->report.chunks), INT("divided", p->report.divided),
-            TEXT("screen", report->screen), TEXT("backend", report->backend));
+    cli_tell_more(&r,
+                  "chunks: {chunks}, divided {divided}, the largest of {largest,} pairs\n"
+                  "method: {screen}, isa {isa}, device {backend}\n",
+                  INT("chunks", p->report.chunks), INT("divided", p->report.divided),
+                  INT(".largest", p->report.largest_chunk), TEXT("screen", report->screen),
+                  TEXT(".isa", report->isa), TEXT("backend", report->backend));
     cli_tell_peak(&r, report->gpu_peak_bytes, 0);
-    cli_tell_seconds(&r, p->job.session.start, NUMBER("read", p->job.seconds_read),
-                     NUMBER("pairs", p->seconds_pairs));
-    cli_tell_output(&r, args->output, "");
+    cli_tell_seconds(&r, job->session.start, NUMBER("read", job->seconds_read),
+                     NUMBER("pairs", job->seconds_work));
+    cli_tell_output(&r, job->args->output, "");
     cli_report_end(&r);
 }
 
-static void tell_plan(const pairing *p)
+static void tell_plan(cli_job *job)
 {
     enum { FILE_BYTES = 16 };
-    char text[2][CLI_SIZE_BYTES];
-    char count[3][CLI_GROUPED_BYTES];
+    const pairing *p = job->own;
     const kith_pairs_plan *plan = &p->plan;
-    cli_report r = cli_report_begin(p->job.args);
+    cli_report r = cli_report_begin(job->args);
     tell_points(&r, p);
-    cli_say(&r, "pairs: about %s (%s to %s), by %" PRId64 " rows%s\n",
-            cli_grouped((int64_t)plan->pairs, count[0]), cli_grouped((int64_t)plan->low, count[1]),
-            cli_grouped((int64_t)plan->high, count[2]), plan->sample,
-            cli_is_filtered(p->job.args) ? ", before the filter" : "");
-    cli_say(&r, "memory: %s for a chunk of pairs, beside what a search takes; %s as .npy\n",
-            cli_message_size(plan->chunk_bytes, text[0]),
-            cli_message_size((uint64_t)(plan->pairs * FILE_BYTES), text[1]));
     cli_put(&r, BOOL("dry_run", true), NUMBER("pairs", plan->pairs), NUMBER("low", plan->low),
-            NUMBER("high", plan->high), INT("sample", plan->sample),
-            INT("most_of_a_row", plan->most_of_a_row), UINT("chunk_bytes", plan->chunk_bytes));
+            NUMBER("high", plan->high));
+    cli_tell(&r,
+             "pairs: about {pairs,} ({low,} to {high,}), by {sample} rows{filter}\n"
+             "memory: {chunk_bytes~} for a chunk of pairs, beside what a search takes; {file~} as "
+             ".npy\n",
+             INT(".pairs", (int64_t)plan->pairs), INT(".low", (int64_t)plan->low),
+             INT(".high", (int64_t)plan->high),
+             TEXT(".filter", cli_is_filtered(job->args) ? ", before the filter" : ""),
+             INT("sample", plan->sample), INT("most_of_a_row", plan->most_of_a_row),
+             UINT("chunk_bytes", plan->chunk_bytes),
+             UINT(".file", (uint64_t)(plan->pairs * FILE_BYTES)));
     cli_report_end(&r);
 }
 
 /* ---- The command ---------------------------------------------------------------------------- */
 
-static int run(pairing *p)
+static int plan(cli_job *job)
 {
-    CLI_TRY(cli_session_begin(&p->job.session, p->job.args, CLI_ENDINGS_WITHIN));
-    CLI_TRY(read_all(p));
+    pairing *p = job->own;
     CLI_TRY(take_params(p));
-    if (cli_given(p->job.args, CLI_OPT_DRY_RUN)) {
-        p->plan.struct_size = (uint32_t)sizeof p->plan;
-        CLI_TRY(check(p, kith_plan_pairs(p->job.session.ctx, points_of(p)->matrix,
-                                         is_one_set(p) ? NULL : p->job.corpus.matrix, &p->params,
-                                         &p->plan)));
-        tell_plan(p);
-        return CLI_DONE;
-    }
-    cli_progress_part(&p->job.session.progress, 0.0, 1.0); /* all rows may be one chunk */
-    CLI_TRY(solve(p));
-    CLI_TRY(save_rows(p));
-    tell(p);
-    return CLI_DONE;
+    p->plan.struct_size = (uint32_t)sizeof p->plan;
+    return cli_given(job->args, CLI_OPT_DRY_RUN)
+               ? check(p, kith_plan_pairs(job->session.ctx, points_of(p)->matrix, others_of(p),
+                                          &p->params, &p->plan))
+               : CLI_DONE;
+}
+
+static int solve(cli_job *job)
+{
+    CLI_TRY(find(job->own));
+    return save_rows(job->own);
 }
 
 int cli_pairs(const cli_args *args)
 {
-    pairing p = {.job.args = args};
-    const int code = run(&p);
-    cli_job_close(&p.job);
-    return code;
+    static const cli_work work = {.checks_device = true,
+                                  .endings = CLI_ENDINGS_WITHIN,
+                                  .read = read_all,
+                                  .plan = plan,
+                                  .tell_plan = tell_plan,
+                                  .solve = solve,
+                                  .tell = tell};
+    pairing p = {.job = {.args = args, .own = &p}};
+    return cli_work_run(&p.job, &work);
 }

@@ -10,15 +10,6 @@
 
 enum { WORD_MAX = 32 };
 
-static int length(const char *word)
-{
-    int n = 0;
-    while (n < WORD_MAX && word[n] != '\0') {
-        n++;
-    }
-    return n;
-}
-
 static int least(int a, int b, int c)
 {
     const int ab = a < b ? a : b;
@@ -29,8 +20,8 @@ static int least(int a, int b, int c)
  * Levenshtein's table, one row at a time. */
 static int distance_of(const char *a, const char *b)
 {
-    const int a_length = length(a);
-    const int b_length = length(b);
+    const int a_length = (int)strnlen(a, WORD_MAX);
+    const int b_length = (int)strnlen(b, WORD_MAX);
     int row[WORD_MAX + 1];
     for (int j = 0; j <= b_length; j++) {
         row[j] = j;
@@ -84,53 +75,46 @@ static bool find_command(const char *word, cli_args *args, cli_error *error)
     if (strcmp(word, command_name(nearest)) == 0) {
         return true;
     }
-    (void)snprintf(error->where, sizeof error->where, "%s", word);
+    (void)cli_error_at(error, word);
     return 2 * nearest_distance <= (int)strlen(word)
                ? cli_refuse(error, "unknown command (nearest: %s; kith --help lists all)",
                             command_name(nearest))
                : cli_refuse(error, "unknown command (kith --help lists all)");
 }
 
-/* A command that does have an option, or a key, of this name; NULL: none has. */
-static const cli_command *find_owner(const char *name)
-{
-    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-        const cli_option *option = option_at(i);
-        for (int command = 0; command < CLI_COMMAND_COUNT; command++) {
-            if (option->name != NULL && strcmp(option->name, name) == 0 &&
-                (cli_option_is_plain(option, (cli_command_id)command) ||
-                 cli_option_is_tune(option, (cli_command_id)command))) {
-                return cli_command_get((cli_command_id)command);
-            }
-        }
-    }
-    return NULL;
-}
-
 /* Whether a command has an option, as one or as a key of --tune. */
 typedef bool belonging(const cli_option *option, cli_command_id command);
 
-/* The option of this command that has the name; CLI_OPTION_COUNT: none. */
-static cli_option_id find_option(const char *name, cli_command_id command, belonging *belongs)
+static bool is_either(const cli_option *option, cli_command_id command)
+{
+    return cli_option_is_plain(option, command) || cli_option_is_tune(option, command);
+}
+
+/* The option of this command that has the name, or for NULL the letter; CLI_OPTION_COUNT: none. */
+static cli_option_id find_option(const char *name, char letter, cli_command_id command,
+                                 belonging *belongs)
 {
     int i = 0;
-    while (i < CLI_OPTION_COUNT &&
-           (option_at(i)->name == NULL || strcmp(option_at(i)->name, name) != 0 ||
-            !belongs(option_at(i), command))) {
-        i++;
+    for (; i < CLI_OPTION_COUNT; i++) {
+        const cli_option *option = option_at(i);
+        const bool named = name == NULL ? option->letter == letter
+                                        : option->name != NULL && strcmp(option->name, name) == 0;
+        if (named && belongs(option, command)) {
+            break;
+        }
     }
     return (cli_option_id)i;
 }
 
-/* The option of this command that is -x; CLI_OPTION_COUNT: none. */
-static cli_option_id find_letter(char letter, cli_command_id command)
+/* A command that does have an option, or a key, of this name; NULL: none has. */
+static const char *find_owner(const char *name)
 {
-    int i = 0;
-    while (i < CLI_OPTION_COUNT &&
-           (option_at(i)->letter != letter || !cli_option_is_plain(option_at(i), command))) {
-        i++;
+    for (int command = 0; command < CLI_COMMAND_COUNT; command++) {
+        if (find_option(name, 0, (cli_command_id)command, is_either) != CLI_OPTION_COUNT) {
+            return command_name(command);
+        }
     }
-    return (cli_option_id)i;
+    return NULL;
 }
 
 /* The one that is spelled most like it; NULL if none shares a letter. */
@@ -158,10 +142,13 @@ static bool refuse_option(const char *word, const char *name, const cli_args *ar
                           cli_error *error)
 {
     const char *command = command_name((int)args->command);
-    const cli_option_id key = find_option(name, args->command, cli_option_is_tune);
-    const cli_command *owner = find_owner(name);
+    const cli_option_id key = find_option(name, 0, args->command, cli_option_is_tune);
+    const char *owner = find_owner(name);
     const char *nearest = find_nearest(name, args->command, cli_option_is_plain);
-    (void)snprintf(error->where, sizeof error->where, "%s", word);
+    const bool letter =
+        name[0] != '\0' && name[1] == '\0' &&
+        find_option(NULL, name[0], args->command, cli_option_is_plain) != CLI_OPTION_COUNT;
+    (void)cli_error_at(error, word);
     if (key != CLI_OPTION_COUNT) {
         const char *value = option_at((int)key)->value;
         return cli_refuse(error, "is a key of --tune (give --tune %s%s%s)", name,
@@ -173,18 +160,13 @@ static bool refuse_option(const char *word, const char *name, const cli_args *ar
     if (owner != NULL) {
         return cli_refuse(error,
                           "kith %s has no such option, kith %s has (kith %s --help lists all)",
-                          command, owner->name, command);
+                          command, owner, command);
     }
-    if (name[0] != '\0' && name[1] == '\0' &&
-        find_letter(name[0], args->command) != CLI_OPTION_COUNT) {
-        return cli_refuse(error, "unknown option (nearest: -%s; kith %s --help lists all)", name,
-                          command);
-    }
-    if (nearest == NULL) {
+    if (!letter && nearest == NULL) {
         return cli_refuse(error, "unknown option (kith %s --help lists all)", command);
     }
-    return cli_refuse(error, "unknown option (nearest: --%s; kith %s --help lists all)", nearest,
-                      command);
+    return cli_refuse(error, "unknown option (nearest: %s%s; kith %s --help lists all)",
+                      letter ? "-" : "--", letter ? name : nearest, command);
 }
 
 /* ---- --tune --------------------------------------------------------------------------------- */
@@ -193,19 +175,18 @@ static bool refuse_key(const char *key, const cli_args *args, cli_error *error)
 {
     const char *command = command_name((int)args->command);
     const char *nearest = find_nearest(key, args->command, cli_option_is_tune);
-    const cli_command *owner = find_owner(key);
-    if (find_option(key, args->command, cli_option_is_plain) != CLI_OPTION_COUNT) {
+    const char *owner = find_owner(key);
+    if (find_option(key, 0, args->command, cli_option_is_plain) != CLI_OPTION_COUNT) {
         return cli_refuse(error, "'%s' is an option of its own (give --%s)", key, key);
     }
     if (owner != NULL) {
         return cli_refuse(error,
                           "kith %s has no key '%s', kith %s has it (kith %s --tune help lists all)",
-                          command, key, owner->name, command);
+                          command, key, owner, command);
     }
-    return nearest != NULL
-               ? cli_refuse(error, "'%s' is no key (nearest: %s; kith %s --tune help lists all)",
-                            key, nearest, command)
-               : cli_refuse(error, "'%s' is no key (kith %s --tune help lists all)", key, command);
+    return cli_refuse(error, "'%s' is no key (%s%s%skith %s --tune help lists all)", key,
+                      nearest != NULL ? "nearest: " : "", nearest != NULL ? nearest : "",
+                      nearest != NULL ? "; " : "", command);
 }
 
 /* To its field. key: as it stands before the value; "": nothing does. */
@@ -231,7 +212,7 @@ static bool apply_key(parser *p, char *piece)
     if (equals != NULL) {
         *equals = '\0';
     }
-    const cli_option_id id = find_option(piece, p->args->command, cli_option_is_tune);
+    const cli_option_id id = find_option(piece, 0, p->args->command, cli_option_is_tune);
     if (id == CLI_OPTION_COUNT) {
         return refuse_key(piece, p->args, p->error);
     }
@@ -248,7 +229,7 @@ static bool read_tunes(parser *p, const char *text)
         const size_t length = strcspn(text, ",");
         (void)snprintf(piece, sizeof piece, "%.*s",
                        (int)(length < sizeof piece ? length : sizeof piece), text);
-        (void)snprintf(p->error->where, sizeof p->error->where, "--tune");
+        (void)cli_error_at(p->error, "--tune");
         if (!apply_key(p, piece)) {
             return false;
         }
@@ -265,7 +246,7 @@ static bool read_tunes(parser *p, const char *text)
 
 static bool apply(parser *p, cli_option_id id, const char *word, const char *value)
 {
-    (void)snprintf(p->error->where, sizeof p->error->where, "%s", word);
+    (void)cli_error_at(p->error, word);
     if (cli_option_get(id)->value != NULL && value == NULL && p->next < p->argc) {
         value = p->argv[p->next++];
     }
@@ -280,7 +261,7 @@ static bool parse_long(parser *p, const char *word)
     const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
     char plain[64];
     (void)snprintf(plain, sizeof plain, "--%.*s", (int)(length < 60 ? length : 60), name);
-    const cli_option_id id = find_option(plain + 2, p->args->command, cli_option_is_plain);
+    const cli_option_id id = find_option(plain + 2, 0, p->args->command, cli_option_is_plain);
     return id != CLI_OPTION_COUNT ? apply(p, id, plain, equals != NULL ? equals + 1 : NULL)
                                   : refuse_option(plain, plain + 2, p->args, p->error);
 }
@@ -291,7 +272,7 @@ static bool parse_letters(parser *p, const char *word)
     bool understood = true;
     for (const char *at = word + 1; *at != '\0' && understood; at++) {
         const char plain[3] = {'-', *at, '\0'};
-        const cli_option_id id = find_letter(*at, p->args->command);
+        const cli_option_id id = find_option(NULL, *at, p->args->command, cli_option_is_plain);
         if (id == CLI_OPTION_COUNT) {
             return at == word + 1 ? refuse_option(word, word + 1, p->args, p->error)
                                   : refuse_option(plain, plain + 1, p->args, p->error);
@@ -308,7 +289,7 @@ static bool parse_path(parser *p, const char *word)
 {
     cli_args *args = p->args;
     const cli_command *command = cli_command_get(args->command);
-    (void)snprintf(p->error->where, sizeof p->error->where, "%s", command->name);
+    (void)cli_error_at(p->error, command->name);
     if (word[0] == '\0') {
         return cli_refuse(p->error, "a file name is empty (usage: kith %s %s)", command->name,
                           command->usage);
@@ -359,8 +340,8 @@ static cli_request parse_help(int argc, const char *const *argv, cli_args *args,
         return CLI_REQUEST_HELP;
     }
     if (argc > 3 && !is_help(argv[3])) {
-        (void)snprintf(error->where, sizeof error->where, "%s", argv[1]);
-        (void)cli_refuse(error, "'%s' is one word too many (usage: kith help COMMAND)", argv[3]);
+        (void)cli_refuse(cli_error_at(error, argv[1]),
+                         "'%s' is one word too many (usage: kith help COMMAND)", argv[3]);
         return CLI_REQUEST_WRONG;
     }
     return find_command(command, args, error) ? CLI_REQUEST_COMMAND_HELP : CLI_REQUEST_WRONG;
@@ -385,8 +366,8 @@ cli_request cli_parse(int argc, const char *const *argv, cli_args *args, cli_err
         return parse_help(argc, argv, args, error);
     }
     if (first[0] == '-') {
-        (void)snprintf(error->where, sizeof error->where, "%s", first);
-        (void)cli_refuse(error, "the command comes first (usage: kith COMMAND FILES [options])");
+        (void)cli_refuse(cli_error_at(error, first),
+                         "the command comes first (usage: kith COMMAND FILES [options])");
         return CLI_REQUEST_WRONG;
     }
     if (!find_command(first, args, error) || !parse_words(&p)) {

@@ -69,10 +69,12 @@ int64_t cli_part_room(const cli_job *job)
 
 void cli_part_plan(cli_job *job)
 {
+    if (job->part.all == NULL) {
+        return;
+    }
     const uint64_t others = (uint64_t)(cli_part_room(job) - job->queries.matrix->rows);
-    const uint64_t lists = (uint64_t)(job->lists > 1 ? job->lists : 1);
     const uint64_t entry = sizeof *job->forward.ids + sizeof *job->forward.distances;
-    const uint64_t bytes = others * (uint64_t)job->args->k * lists * entry;
+    const uint64_t bytes = others * (uint64_t)(job->args->k * job->lists) * entry;
     job->plan.result_bytes += bytes;
     job->plan.peak_bytes += bytes;
 }
@@ -193,23 +195,17 @@ int cli_part_meet(cli_job *job, const cli_labels *labels)
 
 /* ---- One answer ------------------------------------------------------------------------------ */
 
-static int gather(const cli_job *job, void *data, const uint64_t *ends)
-{
-    const cli_team *team = job->args->team;
-    return team->collect(team->shards.arg, data, ends) == 0 ? CLI_DONE : cut_off();
-}
-
 /* Of items: rows of the queries, or one a worker. */
 static int collect(const cli_job *job, void *data, uint64_t item_bytes, bool rows)
 {
     const cli_team *team = job->args->team;
-    uint64_t *ends = cli_keep((uint64_t)team->shards.workers + 1, sizeof *ends);
-    CLI_FAIL_IF(ends == NULL, NULL, "no memory for %" PRId32 " parts (free some memory)",
-                team->shards.workers);
+    uint64_t *ends = NULL;
+    CLI_KEEP(ends, team->shards.workers + 1, NULL,
+             "no memory for %" PRId32 " parts (free some memory)", team->shards.workers);
     for (int32_t i = 0; i <= team->shards.workers; i++) {
         ends[i] = (uint64_t)(rows ? first_of(job, i) : i) * item_bytes;
     }
-    return gather(job, data, ends);
+    return team->collect(team->shards.arg, data, ends) == 0 ? CLI_DONE : cut_off();
 }
 
 int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
@@ -220,40 +216,20 @@ int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
 
 /* ---- One report ------------------------------------------------------------------------------ */
 
-enum { MOST_SECONDS = 4 };
-
 /* What each process has to say. */
 typedef struct account {
     kith_report report;
     int64_t rows;
-    double seconds[MOST_SECONDS];
+    double seconds[3];
 } account;
 
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-/* Times are the longest. rows: that stand in all already. */
-static void add_report(kith_report *all, int64_t rows, const account *a)
-{
-    const kith_report *one = &a->report;
-    const double share = (double)a->rows / (double)(rows + a->rows);
-    all->seconds_total = later(all->seconds_total, one->seconds_total);
-    all->seconds_check = later(all->seconds_check, one->seconds_check);
-    all->seconds_prepare = later(all->seconds_prepare, one->seconds_prepare);
-    all->seconds_screen = later(all->seconds_screen, one->seconds_screen);
-    all->seconds_rescore = later(all->seconds_rescore, one->seconds_rescore);
-    all->seconds_select = later(all->seconds_select, one->seconds_select);
-    cli_job_add_report(all, one, share, all);
-}
-
 /* accounts: of all workers, this one's first. */
-static int sum_up(cli_job *job, account *accounts, double *const *seconds, int count)
+static int sum_up(cli_job *job, account *accounts)
 {
+    double *const seconds[] = {&job->seconds_read, &job->seconds_search, &job->seconds_work};
     accounts[0].report = job->report;
     accounts[0].rows = job->part.rows.rows;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < 3; i++) {
         accounts[0].seconds[i] = *seconds[i];
     }
     CLI_TRY(collect(job, accounts, sizeof *accounts, false));
@@ -261,29 +237,30 @@ static int sum_up(cli_job *job, account *accounts, double *const *seconds, int c
     for (int32_t i = 1; i < job->args->team->shards.workers; i++) {
         if (accounts[i].rows > 0) { /* else nobody's, where this is not worker 0 */
             const double candidates = job->report.candidates;
-            add_report(&job->report, rows, &accounts[i]);
+            const double share = (double)accounts[i].rows / (double)(rows + accounts[i].rows);
+            cli_job_add_report(&job->report, &accounts[i].report, share, false, &job->report);
             if (job->part.corpus != NULL) { /* each has computed some of every row's */
                 job->report.candidates = candidates + accounts[i].report.candidates;
             }
             rows += accounts[i].rows;
         }
-        for (int j = 0; j < count; j++) {
-            *seconds[j] = later(*seconds[j], accounts[i].seconds[j]);
+        for (int j = 0; j < 3; j++) {
+            *seconds[j] = fmax(*seconds[j], accounts[i].seconds[j]);
         }
     }
     return CLI_DONE;
 }
 
-int cli_part_report(cli_job *job, double *const *seconds, int count)
+int cli_part_report(cli_job *job)
 {
     if (job->part.all == NULL) {
         return CLI_DONE;
     }
     const int32_t workers = job->args->team->shards.workers;
-    account *accounts = cli_keep((uint64_t)workers, sizeof *accounts);
-    CLI_FAIL_IF(accounts == NULL, NULL, "no memory for %" PRId32 " reports (free some memory)",
-                workers);
-    const int code = sum_up(job, accounts, seconds, count);
+    account *accounts = NULL;
+    CLI_KEEP(accounts, workers, NULL, "no memory for %" PRId32 " reports (free some memory)",
+             workers);
+    const int code = sum_up(job, accounts);
     cli_part_return(job);
     return code;
 }
@@ -309,32 +286,28 @@ void cli_part_tell(cli_report *r, const cli_job *job)
 /* Lists of all parts that are brought together at a time. */
 static const uint64_t merge_bytes = (uint64_t)64 << 20;
 
-/* Lists of some queries, of one part, or of all side by side. */
+/* Lists of k of some queries, of one part, or of all part after part; empty at the end, where a
+ * part has fewer rows. */
 typedef struct lists {
     uint32_t *ids;
     double *distances;
 } lists;
 
+enum { ENTRY_BYTES = sizeof(uint32_t) + sizeof(double) };
+
 static int allocate_lists(const cli_job *job, lists *l, uint64_t entries)
 {
-    l->ids = entries > 0 ? cli_keep(entries, sizeof *l->ids) : NULL;
-    l->distances = entries > 0 ? cli_keep(entries, sizeof *l->distances) : NULL;
+    l->ids = cli_keep(entries, sizeof *l->ids);
+    l->distances = cli_keep(entries, sizeof *l->distances);
     CLI_PASS_IF(l->ids != NULL && l->distances != NULL, job->corpus.path,
                 "no memory for %" PRIu64 " neighbours (take a smaller k)", entries);
-}
-
-/* How many neighbours a list of a part has. */
-static int64_t length_of(const cli_job *job, int32_t worker)
-{
-    const int64_t rows = first_of(job, worker + 1) - first_of(job, worker);
-    return job->args->k < rows ? job->args->k : rows;
 }
 
 /* The command's words for one part. */
 static cli_args words_of_part(const cli_job *job)
 {
     cli_args args = *job->args;
-    args.k = length_of(job, args.team->shards.worker);
+    args.k = args.k < job->part.corpus_rows.rows ? args.k : job->part.corpus_rows.rows;
     args.metric = cli_job_metric(job);
     if (args.metric == KITH_EUCLIDEAN) {
         args.metric = KITH_SQEUCLIDEAN;
@@ -362,8 +335,7 @@ static int plan_parts(cli_job *job)
     job->args = &part;
     const int code = cli_job_plan(job, job->corpus.matrix, job->queries.matrix);
     job->args = args;
-    const uint64_t own = (uint64_t)job->queries.matrix->rows * (uint64_t)args->k *
-                         (sizeof(uint32_t) + sizeof(double));
+    const uint64_t own = (uint64_t)job->queries.matrix->rows * (uint64_t)args->k * ENTRY_BYTES;
     const uint64_t all = own * (uint64_t)args->team->shards.workers;
     const uint64_t merged = all < merge_bytes ? all : merge_bytes;
     const uint64_t bytes = own + (args->team->shards.worker == 0 ? merged : 0);
@@ -387,6 +359,19 @@ static int check(cli_job *job, kith_status status)
     return cli_session_check(&job->session, status, where);
 }
 
+/* Lists of `has` entries become lists of k. */
+static void spread(lists *l, int64_t rows, int64_t has, int64_t k)
+{
+    for (int64_t row = rows - 1; row >= 0 && has < k; row--) {
+        memmove(l->ids + row * k, l->ids + row * has, (size_t)has * sizeof *l->ids);
+        memmove(l->distances + row * k, l->distances + row * has,
+                (size_t)has * sizeof *l->distances);
+        for (int64_t i = has; i < k; i++) {
+            l->ids[row * k + i] = KITH_ID_NONE;
+        }
+    }
+}
+
 static int search_part(cli_job *job, lists *own)
 {
     const cli_args *args = job->args;
@@ -397,105 +382,80 @@ static int search_part(cli_job *job, lists *own)
     job->args = &words;
     const kith_search_params params = cli_job_params(job);
     job->args = args;
-    CLI_TRY(check(job, kith_search(job->session.ctx, job->corpus.matrix, job->queries.matrix,
-                                   &params, &table, NULL)));
-    for (int64_t i = 0; own->ids != NULL && i < rows * words.k; i++) {
+    CLI_TRY(check(job, cli_job_search(job, job->queries.matrix, &params, &table)));
+    for (int64_t i = 0; i < rows * words.k; i++) {
         own->ids[i] += (uint32_t)job->part.first_of_corpus;
     }
+    spread(own, rows, words.k, args->k);
     return CLI_DONE;
 }
 
 /* ---- All parts ------------------------------------------------------------------------------ */
 
-/* One part's lists of the queries that are merged. */
-typedef struct side {
-    int64_t length;
-    int64_t before; /* lengths of the parts before it */
-    int64_t taken;  /* of the list in work */
-} side;
-
 typedef struct merging {
     cli_job *job;
-    lists own; /* of all queries */
-    lists all; /* of some, part after part; NULL where this is not worker 0 */
-    side *sides;
-    uint64_t *ends;
-    int64_t lengths; /* of all parts: at least k */
-    int64_t rows;    /* queries at a time */
-    double sign;     /* times it a distance is a key, or as good as one */
+    lists own;      /* of all queries */
+    lists all;      /* of some; NULL where this is not worker 0 */
+    int64_t *taken; /* of each part's list */
+    int64_t rows;   /* queries at a time */
+    double sign;    /* times it a distance is a key, or as good as one */
 } merging;
 
 static int begin(merging *m)
 {
-    const cli_team *team = m->job->args->team;
-    const int32_t workers = team->shards.workers;
-    const int64_t queries = m->job->queries.matrix->rows;
-    m->sides = cli_keep((uint64_t)workers, sizeof *m->sides);
-    m->ends = cli_keep((uint64_t)workers + 1, sizeof *m->ends);
-    CLI_FAIL_IF(m->sides == NULL || m->ends == NULL, NULL,
-                "no memory for %" PRId32 " parts (free some memory)", workers);
-    for (int32_t i = 0; i < workers; i++) {
-        m->sides[i].length = length_of(m->job, i);
-        m->sides[i].before = m->lengths;
-        m->lengths += m->sides[i].length;
+    const cli_job *job = m->job;
+    const int32_t workers = job->args->team->shards.workers;
+    const uint64_t queries = (uint64_t)job->queries.matrix->rows;
+    const uint64_t k = (uint64_t)job->args->k;
+    const uint64_t row_bytes = (uint64_t)workers * k * ENTRY_BYTES;
+    const uint64_t fit = row_bytes < merge_bytes ? merge_bytes / row_bytes : 1;
+    m->rows = (int64_t)(fit < queries ? fit : queries);
+    m->sign = cli_job_metric(job) == KITH_INNER_PRODUCT ? -1.0 : 1.0;
+    CLI_TRY(allocate_lists(job, &m->own, queries * k));
+    if (!cli_part_leads(job)) {
+        return CLI_DONE;
     }
-    const uint64_t row_bytes = (uint64_t)m->lengths * (sizeof(uint32_t) + sizeof(double));
-    const uint64_t fit = row_bytes > 0 && row_bytes < merge_bytes ? merge_bytes / row_bytes : 1;
-    m->rows = fit < (uint64_t)queries ? (int64_t)fit : queries;
-    m->sign = cli_job_metric(m->job) == KITH_INNER_PRODUCT ? -1.0 : 1.0;
-    CLI_TRY(allocate_lists(m->job, &m->own,
-                           (uint64_t)queries * (uint64_t)m->sides[team->shards.worker].length));
-    return team->shards.worker != 0
-               ? CLI_DONE
-               : allocate_lists(m->job, &m->all, (uint64_t)m->rows * (uint64_t)m->lengths);
+    CLI_KEEP(m->taken, workers, NULL, "no memory for %" PRId32 " parts (free some memory)",
+             workers);
+    return allocate_lists(job, &m->all, (uint64_t)m->rows * (uint64_t)workers * k);
 }
 
-/* The table of some queries, which begins at row `first` of the own one. */
-static int bring(merging *m, int64_t first, int64_t rows, bool ids)
+/* A table of so many bytes, of each part. */
+static int bring(const merging *m, void *own, void *all, uint64_t bytes)
 {
-    const cli_team *team = m->job->args->team;
-    const int64_t length = m->sides[team->shards.worker].length;
-    const uint64_t bytes = ids ? sizeof *m->own.ids : sizeof *m->own.distances;
-    void *own =
-        ids ? (void *)(m->own.ids + first * length) : (void *)(m->own.distances + first * length);
-    void *all = ids ? (void *)m->all.ids : (void *)m->all.distances;
-    for (int32_t i = 0; i < team->shards.workers; i++) {
-        m->ends[i + 1] = m->ends[i] + (uint64_t)(rows * m->sides[i].length) * bytes;
-    }
     if (all != NULL) {
-        memcpy(all, own, (size_t)m->ends[1]);
-        own = all;
+        memcpy(all, own, (size_t)bytes);
     }
-    return gather(m->job, own, m->ends);
+    return collect(m->job, all != NULL ? all : own, bytes, false);
 }
 
-/* The next of a query's lists: its place among all. */
-static int64_t take_nearest(merging *m, int64_t rows, int64_t row)
+/* The next of a query's lists: its place among all, of which there are k and more. */
+static int64_t take_nearest(const merging *m, int64_t rows, int64_t row)
 {
-    side *nearest = NULL;
+    const int64_t k = m->job->args->k;
+    int32_t nearest = -1;
     int64_t place = 0;
     for (int32_t i = 0; i < m->job->args->team->shards.workers; i++) {
-        side *s = &m->sides[i];
-        const int64_t at = rows * s->before + row * s->length + s->taken;
-        if (s->taken < s->length && (nearest == NULL || m->sign * m->all.distances[at] <
-                                                            m->sign * m->all.distances[place])) {
-            nearest = s;
+        const int64_t at = (rows * i + row) * k + m->taken[i];
+        if (m->taken[i] < k && m->all.ids[at] != KITH_ID_NONE &&
+            (nearest < 0 || m->sign * m->all.distances[at] < m->sign * m->all.distances[place])) {
+            nearest = i;
             place = at;
         }
     }
-    if (nearest != NULL) { /* k is at most the length of all */
-        nearest->taken++;
+    if (nearest >= 0) {
+        m->taken[nearest]++;
     }
     return place;
 }
 
-static void merge_rows(merging *m, int64_t first, int64_t rows)
+static void merge_rows(const merging *m, int64_t first, int64_t rows)
 {
     const kith_neighbors *out = &m->job->forward;
     const bool root = cli_job_metric(m->job) == KITH_EUCLIDEAN;
     for (int64_t row = 0; row < rows; row++) {
         for (int32_t i = 0; i < m->job->args->team->shards.workers; i++) {
-            m->sides[i].taken = 0;
+            m->taken[i] = 0;
         }
         for (int64_t slot = 0; slot < out->k; slot++) {
             const int64_t from = take_nearest(m, rows, row);
@@ -510,11 +470,14 @@ static void merge_rows(merging *m, int64_t first, int64_t rows)
 static int merge_all(merging *m)
 {
     const int64_t queries = m->job->queries.matrix->rows;
+    const int64_t k = m->job->args->k;
     for (int64_t first = 0; first < queries; first += m->rows) {
         const int64_t rows = queries - first < m->rows ? queries - first : m->rows;
-        CLI_TRY(bring(m, first, rows, true));
-        CLI_TRY(bring(m, first, rows, false));
-        if (m->all.distances != NULL && m->all.ids != NULL) {
+        const uint64_t entries = (uint64_t)(rows * k);
+        CLI_TRY(bring(m, m->own.ids + first * k, m->all.ids, entries * sizeof *m->own.ids));
+        CLI_TRY(bring(m, m->own.distances + first * k, m->all.distances,
+                      entries * sizeof *m->own.distances));
+        if (cli_part_leads(m->job)) {
             merge_rows(m, first, rows);
         }
     }

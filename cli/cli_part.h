@@ -12,7 +12,7 @@
 void cli_part_take(cli_job *job);
 /* Rows that its answer has room for: those of all, where it leads. */
 int64_t cli_part_room(const cli_job *job);
-/* The whole answer in the plan of who leads. */
+/* The whole answer comes into the plan of who leads. */
 void cli_part_plan(cli_job *job);
 /* More processes than queries. */
 static inline bool cli_part_is_empty(const cli_job *job)
@@ -35,7 +35,7 @@ int cli_part_meet(cli_job *job, const cli_labels *labels);
 int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes);
 /* job.report becomes that of all, and each time the longest. Last: the job has all queries, and the
  * whole corpus, again. */
-int cli_part_report(cli_job *job, double *const *seconds, int count);
+int cli_part_report(cli_job *job);
 void cli_part_return(cli_job *job);
 
 /* A search whose corpus is divided. */

@@ -2,10 +2,10 @@
  * kNN models: the labels of each query's neighbours in a catalogue make one number. Queries are
  * taken in chunks, so that no lists of all of them are ever held. */
 #include "cli.h"
-#include "cli_job.h"
 #include "cli_output.h"
 #include "cli_part.h"
 #include "cli_stream.h"
+#include "cli_work.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -103,33 +103,33 @@ static int measure_errors(const double *predicted, const cli_labels *truth, bool
     if (!e->relative) {
         return CLI_DONE;
     }
-    double *scratch = cli_keep((uint64_t)truth->count, sizeof *scratch);
-    CLI_FAIL_IF(scratch == NULL, truth->path,
-                "no memory to compare %" PRId64 " labels (give fewer)", truth->count);
+    double *scratch = NULL;
+    CLI_KEEP(scratch, truth->count, truth->path,
+             "no memory to compare %" PRId64 " labels (give fewer)", truth->count);
     measure_relative(predicted, truth, scratch, e);
     return CLI_DONE;
 }
 
 static void tell_errors(cli_report *r, const errors *e)
 {
-    cli_put_open(r, "errors");
-    cli_put(r, INT("rows", e->rows));
+    cli_put_open(r, "errors", '{');
     if (e->votes) {
         const double share = (double)e->right / (double)e->rows;
-        cli_say(r, "right: %" PRId64 " of %" PRId64 " (%.2f %%)\n", e->right, e->rows,
-                100.0 * share);
-        cli_put(r, INT("right", e->right), NUMBER("accuracy", share));
+        cli_tell(r, "right: {right} of {rows} ({accuracy:.2%})\n", INT("rows", e->rows),
+                 INT("right", e->right), NUMBER("accuracy", share));
     } else {
-        cli_say(r, "error: MAE %.6g, RMSE %.6g, bias %.6g\n", e->mae, e->rmse, e->bias);
-        cli_put(r, NUMBER("mae", e->mae), NUMBER("rmse", e->rmse), NUMBER("bias", e->bias));
+        cli_tell(r, "error: MAE {mae:.6g}, RMSE {rmse:.6g}, bias {bias:.6g}\n",
+                 INT("rows", e->rows), NUMBER("mae", e->mae), NUMBER("rmse", e->rmse),
+                 NUMBER("bias", e->bias));
     }
     if (e->relative) {
-        cli_say(r, "error / (1 + truth): bias %.6g, NMAD %.6g, above %.2f: %.2f %%\n", e->bias_rel,
-                e->nmad, OUTLIER, 100.0 * e->outliers);
-        cli_put_object(r, "relative", NUMBER("bias", e->bias_rel), NUMBER("nmad", e->nmad),
-                       NUMBER("outliers", e->outliers), NUMBER("outliers_above", OUTLIER));
+        cli_tell_object(r, "relative",
+                        "error / (1 + truth): bias {bias:.6g}, NMAD {nmad:.6g}, above "
+                        "{outliers_above:.2f}: {outliers:.2%}\n",
+                        NUMBER("bias", e->bias_rel), NUMBER("nmad", e->nmad),
+                        NUMBER("outliers", e->outliers), NUMBER("outliers_above", OUTLIER));
     }
-    cli_put_close(r);
+    cli_put_close(r, '}');
 }
 
 /* ---- The job --------------------------------------------------------------------------------- */
@@ -141,16 +141,12 @@ static const int64_t lists_bytes = (int64_t)512 << 20;
 enum { LEAST_ROWS = 1024, CATALOGUE = 0, LABELS, QUERIES };
 
 typedef struct predicting {
-    cli_job job;     /* its corpus is the catalogue, its plan that of a chunk */
-    kith_plan whole; /* of all queries */
+    cli_job job; /* its corpus is the catalogue, its plan that of a chunk */
     cli_labels labels;
     cli_labels truth;
     int64_t chunk_rows;
-    double *out;   /* one for each query */
-    float *narrow; /* the same where float32 is written */
-    errors off;    /* from the truth */
-    double seconds_search;
-    double seconds_predict;
+    double *out; /* one for each query */
+    errors off;  /* from the truth */
 } predicting;
 
 /* Bytes of one neighbour in a list. */
@@ -167,45 +163,38 @@ static int64_t chunks(const predicting *p)
 /* ---- Before: output, input, plan ------------------------------------------------------------ */
 
 /* A prediction of no rows looks at the labels alone: their mistakes are told before the search. */
-static int check_labels(predicting *p, const cli_labels *labels)
+static int read_labels(predicting *p, const char *path, const cli_points *of, cli_labels *labels)
 {
+    cli_session *session = &p->job.session;
     uint32_t id = 0;
     double distance = 0.0;
     const kith_neighbors nobody = {.ids = &id, .distances64 = &distance, .k = 1};
     kith_predict_params params = kith_predict_params_default();
     params.mode = p->job.args->mode;
+    CLI_TRY(cli_labels_read(session, path, of, labels));
     return cli_session_check(
-        &p->job.session,
-        kith_predict(p->job.session.ctx, &nobody, labels->values, labels->count, &params, NULL),
-        labels->path);
+        session, kith_predict(session->ctx, &nobody, labels->values, labels->count, &params, NULL),
+        path);
 }
 
-static int read_labels(predicting *p, const char *path, const cli_points *of, cli_labels *labels)
+static int read_all(cli_job *job)
 {
-    CLI_TRY(cli_labels_read(&p->job.session, path, of, labels));
-    return check_labels(p, labels);
-}
-
-static int read_all(predicting *p)
-{
-    cli_job *job = &p->job;
+    predicting *p = job->own;
     const cli_args *args = job->args;
-    const double start = cli_clock_now();
     CLI_TRY(cli_job_read_corpus(job));
     CLI_TRY(cli_session_read(&job->session, args->paths[QUERIES], &job->queries));
     CLI_TRY(read_labels(p, args->paths[LABELS], &job->corpus, &p->labels));
     if (args->truth != NULL) {
         CLI_TRY(read_labels(p, args->truth, &job->queries, &p->truth));
     }
-    job->seconds_read = cli_clock_now() - start;
     cli_part_take(job);
     return CLI_DONE;
 }
 
 /* The lists, labels and predictions that are held here. */
-static void add_held(cli_job *job, const void *predicting_at)
+static void add_held(cli_job *job)
 {
-    const predicting *p = predicting_at;
+    const predicting *p = job->own;
     const int64_t numbers = p->labels.count + p->truth.count + cli_part_room(job);
     const uint64_t held =
         (uint64_t)p->chunk_rows * (uint64_t)job->args->k * (uint64_t)item_bytes(job->args) +
@@ -214,17 +203,16 @@ static void add_held(cli_job *job, const void *predicting_at)
     job->plan.result_bytes = held;
 }
 
-static int plan(predicting *p)
+static int plan(cli_job *job)
 {
-    cli_job *job = &p->job;
+    predicting *p = job->own;
     if (cli_part_is_empty(job)) {
         return CLI_DONE;
     }
     CLI_TRY(cli_job_plan(job, job->corpus.matrix, job->queries.matrix));
-    p->whole = job->plan;
     const int64_t most = lists_bytes / (item_bytes(job->args) * job->args->k); /* k below 2^32 */
     p->chunk_rows = most < LEAST_ROWS ? LEAST_ROWS : most;
-    return cli_chunks_plan(job, &p->chunk_rows, LEAST_ROWS, add_held, p);
+    return cli_chunks_plan(job, &p->chunk_rows, LEAST_ROWS, add_held);
 }
 
 /* ---- The work ------------------------------------------------------------------------------- */
@@ -250,26 +238,25 @@ static int predict(predicting *p, int64_t first)
 {
     cli_job *job = &p->job;
     kith_predict_params params = kith_predict_params_default();
+    kith_status status = KITH_OK;
     params.mode = job->args->mode;
-    const double start = cli_clock_now();
-    const kith_status status = kith_predict(job->session.ctx, &job->forward, p->labels.values,
-                                            p->labels.count, &params, p->out + first);
-    p->seconds_predict += cli_clock_now() - start;
-    return cli_job_check_rows(&p->job, status, first);
+    CLI_TIMED(job->seconds_work,
+              status = kith_predict(job->session.ctx, &job->forward, p->labels.values,
+                                    p->labels.count, &params, p->out + first));
+    return cli_job_check_rows(job, status, first);
 }
 
 static int solve_chunks(predicting *p, cli_chunks *chunks)
 {
     const int64_t rows = p->job.queries.matrix->rows;
-    cli_chunks_begin(chunks, &p->whole);
-    while (chunks->first < rows) {
+    int code = CLI_DONE;
+    cli_chunks_begin(chunks);
+    while (chunks->first < rows && code == CLI_DONE) {
         const int64_t first = chunks->first;
-        const double start = cli_clock_now();
-        CLI_TRY(cli_chunks_solve(chunks, &p->job.forward));
-        p->seconds_search += cli_clock_now() - start;
-        CLI_TRY(predict(p, first));
+        CLI_TIMED(p->job.seconds_search, code = cli_chunks_solve(chunks, &p->job.forward));
+        CLI_THEN(code, predict(p, first));
     }
-    return CLI_DONE;
+    return code;
 }
 
 static int solve_part(predicting *p)
@@ -284,14 +271,13 @@ static int solve_part(predicting *p)
     return code;
 }
 
-static int solve(predicting *p)
+static int solve(cli_job *job)
 {
-    cli_job *job = &p->job;
-    double *const seconds[] = {&job->seconds_read, &p->seconds_search, &p->seconds_predict};
+    predicting *p = job->own;
     CLI_TRY(cli_part_meet(job, &p->labels));
     CLI_TRY(solve_part(p));
     CLI_TRY(cli_part_collect(job, p->out, sizeof *p->out));
-    CLI_TRY(cli_part_report(job, seconds, 3));
+    CLI_TRY(cli_part_report(job));
     return cli_part_leads(job) && p->truth.values != NULL
                ? measure_errors(p->out, &p->truth, cli_votes(job->args), &p->off)
                : CLI_DONE;
@@ -299,7 +285,7 @@ static int solve(predicting *p)
 
 /* What is written: doubles, but where the format has float32 alone, predictions rounded once.
  * Labels that were voted for are never rounded: the library refuses those that do not fit. */
-static int take_output(predicting *p, kith_matrix *matrix)
+static int take_output(const predicting *p, kith_matrix *matrix)
 {
     const int64_t rows = p->job.queries.matrix->rows;
     const char *path = p->job.args->output;
@@ -307,33 +293,24 @@ static int take_output(predicting *p, kith_matrix *matrix)
     if (cli_votes(p->job.args) || !cli_output_ends(path, ".fbin")) {
         return CLI_DONE;
     }
-    p->narrow = cli_keep((uint64_t)rows, sizeof *p->narrow);
-    CLI_FAIL_IF(p->narrow == NULL, path, "no memory for %" PRId64 " predictions (write .npy)",
-                rows);
+    float *narrow = NULL;
+    CLI_KEEP(narrow, rows, path, "no memory for %" PRId64 " predictions (write .npy)", rows);
     for (int64_t i = 0; i < rows; i++) {
-        p->narrow[i] = (float)p->out[i];
+        narrow[i] = (float)p->out[i];
     }
-    matrix->data = p->narrow;
+    matrix->data = narrow;
     matrix->dtype = KITH_F32;
     return CLI_DONE;
 }
 
-static int save(predicting *p)
+static int save(cli_job *job)
 {
-    cli_job *job = &p->job;
-    if (cli_signal_came()) {
-        return cli_session_check(&job->session, KITH_E_CANCELLED, job->corpus.path);
-    }
-    const char *path = job->args->output;
-    if (path == NULL) {
+    kith_matrix matrix;
+    if (job->args->output == NULL) {
         return CLI_DONE;
     }
-    kith_matrix matrix;
-    const double start = cli_clock_now();
-    CLI_TRY(take_output(p, &matrix));
-    CLI_TRY(cli_points_save(&job->session, path, &matrix));
-    job->seconds_write = cli_clock_now() - start;
-    return CLI_DONE;
+    CLI_TRY(take_output(job->own, &matrix));
+    return cli_points_save(&job->session, job->args->output, &matrix);
 }
 
 /* ---- What was done -------------------------------------------------------------------------- */
@@ -343,32 +320,29 @@ static void tell_work(cli_report *r, const predicting *p)
 {
     const cli_job *job = &p->job;
     const kith_report *report = &job->report;
-    if (report->gpu[0] != '\0') {
-        cli_say_more(r, "device: %s, %s\n", report->backend, report->gpu);
-    }
-    cli_say_more(r, "search: %s, isa %s, threads %" PRId32 ", %" PRId64 " chunk%s\n",
-                 report->screen, kith_ctx_get_params(job->session.ctx)->isa,
-                 kith_ctx_get_params(job->session.ctx)->threads, chunks(p),
-                 chunks(p) == 1 ? "" : "s");
-    cli_say_planned(r, job->need_bytes);
-    cli_put(r, TEXT("screen", report->screen), TEXT("backend", report->backend),
-            TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL),
-            TEXT("isa", kith_ctx_get_params(job->session.ctx)->isa),
-            INT("threads", kith_ctx_get_params(job->session.ctx)->threads),
-            INT("chunks", chunks(p)));
+    const kith_ctx_params *used = kith_ctx_get_params(job->session.ctx);
+    cli_tell_more(r, report->gpu[0] != '\0' ? "device: {backend}, {gpu}\n" : "",
+                  TEXT("screen", report->screen), TEXT("backend", report->backend),
+                  TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL));
+    cli_tell_more(r,
+                  "search: {screen}, isa {isa}, threads {threads}, {chunks} chunk{s}\n"
+                  "memory: planned {need~}\n",
+                  TEXT(".screen", report->screen), TEXT("isa", used->isa),
+                  INT("threads", used->threads), INT("chunks", chunks(p)),
+                  TEXT(".s", chunks(p) == 1 ? "" : "s"), UINT(".need", job->need_bytes));
     cli_tell_peak(r, report->gpu_peak_bytes, job->need_bytes);
 }
 
-static void tell(const predicting *p)
+static void tell(cli_job *job)
 {
-    const cli_job *job = &p->job;
+    const predicting *p = job->own;
     const kith_matrix *catalogue = job->corpus.matrix;
     cli_report r = cli_report_begin(job->args);
     cli_say_matrix(&r, "catalogue", job->corpus.path, catalogue);
-    cli_say(&r, "labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
-            cli_message_safe(job->queries.path), job->queries.matrix->rows);
-    cli_put(&r, INT("n", catalogue->rows), INT("queries", job->queries.matrix->rows),
-            INT("d", catalogue->cols), TEXT("dtype", kith_dtype_name(catalogue->dtype)));
+    cli_tell(&r, "labels: {labels}\nqueries: {file}, {queries}\n", TEXT(".labels", p->labels.path),
+             TEXT(".file", job->queries.path), INT("n", catalogue->rows),
+             INT("queries", job->queries.matrix->rows), INT("d", catalogue->cols),
+             TEXT("dtype", kith_dtype_name(catalogue->dtype)));
     cli_tell_text(&r, "mode", cli_option_word(CLI_OPT_MODE, (int)job->args->mode));
     cli_tell_text(&r, "metric", kith_metric_name(cli_job_metric(job)));
     cli_tell_int(&r, "k", job->args->k);
@@ -379,41 +353,24 @@ static void tell(const predicting *p)
     }
     /* Of a search its preparation is a part. */
     cli_tell_seconds(&r, job->session.start, NUMBER("read", job->seconds_read),
-                     NUMBER("search", p->seconds_search),
+                     NUMBER("search", job->seconds_search),
                      NUMBER("prepare", job->report.seconds_prepare),
-                     NUMBER("predict", p->seconds_predict), NUMBER("write", job->seconds_write));
+                     NUMBER("predict", job->seconds_work), NUMBER("write", job->seconds_write));
     cli_tell_output(&r, job->args->output, "");
     cli_report_end(&r);
 }
 
-/* ---- The command ---------------------------------------------------------------------------- */
-
-static int run(predicting *p)
-{
-    const cli_args *args = p->job.args;
-    CLI_TRY(cli_session_begin(&p->job.session, args,
-                              cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION));
-    CLI_TRY(read_all(p));
-    CLI_TRY(plan(p));
-    if (cli_given(args, CLI_OPT_DRY_RUN)) {
-        cli_part_return(&p->job);
-        cli_job_tell_plan(&p->job);
-        return CLI_DONE;
-    }
-    CLI_TRY(solve(p));
-    if (cli_part_leads(&p->job)) {
-        CLI_TRY(save(p));
-        tell(p);
-    }
-    return CLI_DONE;
-}
-
 int cli_predict(const cli_args *args)
 {
-    predicting p = {.job = {.args = args}};
-    const int code = run(&p);
-    cli_labels_free(&p.truth);
-    cli_labels_free(&p.labels);
-    cli_job_close(&p.job);
-    return code;
+    const cli_work work = {.checks_device = true,
+                           .endings =
+                               cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION,
+                           .read = read_all,
+                           .plan = plan,
+                           .tell_plan = cli_job_tell_plan,
+                           .solve = solve,
+                           .save = save,
+                           .tell = tell};
+    predicting p = {.job = {.args = args, .own = &p}};
+    return cli_work_run(&p.job, &work);
 }

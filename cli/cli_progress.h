@@ -31,6 +31,13 @@ void cli_progress_clear(cli_progress *progress);
 
 /* Seconds of a clock that only goes forward. */
 double cli_clock_now(void);
+/* Adds the seconds that a call takes. */
+#define CLI_TIMED(seconds, call)               \
+    do {                                       \
+        const double start_ = cli_clock_now(); \
+        (call);                                \
+        (seconds) += cli_clock_now() - start_; \
+    } while (0)
 /* The most bytes of memory that this process had resident, by the kernel's own count. */
 uint64_t cli_clock_peak_bytes(void);
 

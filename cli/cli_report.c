@@ -13,11 +13,11 @@
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-void cli_say_to(const cli_report *r, bool told, const char *format, ...)
+void cli_say(const cli_report *r, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    if (r->people && told) {
+    if (r->people) {
         (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
     }
     va_end(list);
@@ -31,7 +31,9 @@ void cli_say_matrix(const cli_report *r, const char *name, const char *path,
             matrix->cols, kith_dtype_name(matrix->dtype));
 }
 
-const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES])
+/* "60,000" */
+enum { GROUPED_BYTES = 32 };
+static const char *grouped(int64_t number, char text[GROUPED_BYTES])
 {
     char digits[24];
     const int length = snprintf(digits, sizeof digits, "%" PRId64, number);
@@ -109,7 +111,7 @@ static bool put_key(cli_report *r, const char *key)
     return true;
 }
 
-static void put_open(cli_report *r, const char *key, char bracket)
+void cli_put_open(cli_report *r, const char *key, char bracket)
 {
     if (put_key(r, key)) {
         (void)putchar(bracket);
@@ -117,32 +119,12 @@ static void put_open(cli_report *r, const char *key, char bracket)
     }
 }
 
-static void put_close(cli_report *r, char bracket)
+void cli_put_close(cli_report *r, char bracket)
 {
     if (r->programs) {
         (void)putchar(bracket);
         r->comma = true;
     }
-}
-
-void cli_put_open(cli_report *r, const char *key)
-{
-    put_open(r, key, '{');
-}
-
-void cli_put_close(cli_report *r)
-{
-    put_close(r, '}');
-}
-
-void cli_put_open_array(cli_report *r, const char *key)
-{
-    put_open(r, key, '[');
-}
-
-void cli_put_close_array(cli_report *r)
-{
-    put_close(r, ']');
 }
 
 static void put_number(double value)
@@ -172,27 +154,98 @@ static void put_value(const cli_field *f)
     }
 }
 
+/* To people alone. */
+static bool is_said(const cli_field *f)
+{
+    return f->key != NULL && f->key[0] == '.';
+}
+
 void cli_put_fields(cli_report *r, const cli_field *fields)
 {
     for (; fields->kind != CLI_PUT_END; fields++) {
-        if (put_key(r, fields->key)) {
+        if (!is_said(fields) && put_key(r, fields->key)) {
             put_value(fields);
         }
     }
 }
 
-void cli_put_members(cli_report *r, const char *key, const cli_field *fields)
+/* ---- For both ------------------------------------------------------------------------------- */
+
+/* how: ":.2f", ":.6g", ":.2%" */
+static void say_number(FILE *to, const char *how, double value)
 {
-    cli_put_open(r, key);
-    cli_put_fields(r, fields);
-    cli_put_close(r);
+    char *kind = NULL;
+    const int digits = (int)strtol(how + 2, &kind, 10);
+    if (*kind == '%') {
+        (void)fprintf(to, "%.*f %%", digits, 100.0 * value);
+    } else {
+        (void)fprintf(to, *kind == 'g' ? "%.*g" : "%.*f", digits, value);
+    }
 }
 
-/* ---- For both ------------------------------------------------------------------------------- */
+/* how: what stands behind the key. */
+static void say_value(FILE *to, const cli_field *f, const char *how)
+{
+    char text[GROUPED_BYTES];
+    if (f->kind == CLI_PUT_TEXT) {
+        (void)fputs(cli_message_safe(f->text), to);
+    } else if (f->kind == CLI_PUT_NUMBER) {
+        say_number(to, how, f->number);
+    } else if (*how == '~') {
+        (void)fputs(cli_message_size(f->natural, text), to);
+    } else if (*how == ',') {
+        (void)fputs(grouped(f->integer, text), to);
+    } else {
+        (void)fprintf(to, "%" PRId64, f->integer);
+    }
+}
+
+static const cli_field *find_field(const cli_field *fields, const char *key, size_t length)
+{
+    for (; fields->kind != CLI_PUT_END; fields++) {
+        const char *name = fields->key + is_said(fields);
+        if (strncmp(name, key, length) == 0 && name[length] == '\0') {
+            return fields;
+        }
+    }
+    return NULL;
+}
+
+static void say_lines(FILE *to, const char *lines, const cli_field *fields)
+{
+    for (const char *at = lines; *at != '\0';) {
+        const size_t plain = strcspn(at, "{");
+        (void)fwrite(at, 1, plain, to);
+        at += plain;
+        if (*at == '{') {
+            const size_t length = strcspn(at + 1, ",~:}");
+            const cli_field *f = find_field(fields, at + 1, length);
+            if (f != NULL) {
+                say_value(to, f, at + 1 + length);
+            }
+            at += strcspn(at, "}") + 1;
+        }
+    }
+}
+
+void cli_tell_fields(cli_report *r, bool told, const char *object, const char *lines,
+                     const cli_field *fields)
+{
+    if (r->people && told) {
+        say_lines(r->to != NULL ? r->to : stdout, lines, fields);
+    }
+    if (object != NULL) {
+        cli_put_open(r, object[0] != '\0' ? object : NULL, '{');
+    }
+    cli_put_fields(r, fields);
+    if (object != NULL) {
+        cli_put_close(r, '}');
+    }
+}
 
 void cli_tell_text(cli_report *r, const char *key, const char *text)
 {
-    cli_say(r, "%s: %s\n", key, text);
+    cli_say(r, "%s: %s\n", key, cli_message_safe(text));
     cli_put(r, TEXT(key, text));
 }
 
@@ -204,62 +257,51 @@ void cli_tell_int(cli_report *r, const char *key, int64_t value)
 
 void cli_tell_output(cli_report *r, const char *path, const char *lost)
 {
-    if (path != NULL) {
-        cli_say(r, "output: %s%s\n", cli_message_safe(path), lost);
-    }
-    cli_put(r, TEXT("output", path));
+    cli_tell(r, path != NULL ? "output: {output}{lost}\n" : "", TEXT("output", path),
+             TEXT(".lost", lost));
 }
 
 void cli_tell_steps(cli_report *r, double start, const cli_field *steps)
 {
     const double total = cli_clock_now() - start;
     cli_say(r, "seconds: ");
-    cli_put_open(r, "seconds");
+    cli_put_open(r, "seconds", '{');
     cli_put(r, NUMBER("total", total));
     for (; steps->kind != CLI_PUT_END; steps++) {
         if (steps->key != NULL) {
-            cli_say_more(r, "%s %.3f, ", steps->key, steps->number);
+            cli_tell_more(r, "{step} {seconds:.3f}, ", TEXT(".step", steps->key),
+                          NUMBER(".seconds", steps->number));
             cli_put(r, NUMBER(steps->key, steps->number));
         }
     }
     cli_say(r, "%s%.3f\n", r->verbose ? "total " : "", total);
-    cli_put_close(r);
+    cli_put_close(r, '}');
 }
 
 void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes)
 {
-    char size[CLI_SIZE_BYTES];
     const uint64_t host_bytes = cli_clock_peak_bytes();
-    cli_say_more(r, "peak memory: %s\n", cli_message_size(host_bytes, size));
-    if (gpu_bytes > 0) {
-        cli_say_more(r, "peak gpu memory: %s\n", cli_message_size(gpu_bytes, size));
-    }
-    cli_put_open(r, "peak_bytes");
-    cli_put(r, UINT("host", host_bytes), UINT("gpu", gpu_bytes));
+    cli_put_open(r, "peak_bytes", '{');
+    cli_tell_more(r, "peak memory: {host~}\n", UINT("host", host_bytes));
+    cli_tell_more(r, gpu_bytes > 0 ? "peak gpu memory: {gpu~}\n" : "", UINT("gpu", gpu_bytes));
     if (planned_bytes > 0) {
         cli_put(r, UINT("planned", planned_bytes));
     }
-    cli_put_close(r);
-}
-
-void cli_say_planned(const cli_report *r, uint64_t bytes)
-{
-    char size[CLI_SIZE_BYTES];
-    cli_say_more(r, "memory: planned %s\n", cli_message_size(bytes, size));
+    cli_put_close(r, '}');
 }
 
 /* The interval lies lower than the estimate near 1, and reaches as far as its farther end. */
-void cli_say_estimate(const cli_report *r, const kith_recall *recall, const char *what)
+void cli_say_estimate(cli_report *r, const kith_recall *recall, const char *what)
 {
-    char rows[CLI_GROUPED_BYTES];
     const double down = recall->recall - recall->low;
     const double up = recall->high - recall->recall;
-    if (recall->rows == 0) {
-        cli_say(r, "recall: not estimated (leave sample=0 out)\n");
-    } else {
-        cli_say(r, "recall@%" PRId64 " = %.4f +- %.4f (%s %s solved exactly)\n", recall->at,
-                recall->recall, down > up ? down : up, cli_grouped(recall->rows, rows), what);
-    }
+    cli_tell(r,
+             recall->rows == 0
+                 ? "recall: not estimated (leave sample=0 out)\n"
+                 : "recall@{at} = {recall:.4f} +- {off:.4f} ({rows,} {what} solved exactly)\n",
+             INT(".at", recall->at), NUMBER(".recall", recall->recall),
+             NUMBER(".off", down > up ? down : up), INT(".rows", recall->rows),
+             TEXT(".what", what));
 }
 
 void cli_put_estimate(cli_report *r, const kith_recall *recall)
@@ -271,13 +313,12 @@ void cli_put_estimate(cli_report *r, const kith_recall *recall)
 
 void cli_tell_tree(cli_report *r, const kith_file_info *info)
 {
-    const int64_t leaves = (int64_t)1 << info->tree_height;
-    cli_say(r,
-            "height: %" PRId32 "\nleaves: %" PRId64 "\ndistinct rows: %" PRId64 "\nslack: %" PRId64
-            " free places\n",
-            info->tree_height, leaves, info->tree_rows, info->tree_slack);
-    cli_put_object(r, "tree", INT("height", info->tree_height), INT("leaves", leaves),
-                   INT("distinct_rows", info->tree_rows), INT("slack", info->tree_slack));
+    cli_tell_object(r, "tree",
+                    "height: {height}\nleaves: {leaves}\ndistinct rows: {distinct_rows}\n"
+                    "slack: {slack} free places\n",
+                    INT("height", info->tree_height),
+                    INT("leaves", (int64_t)1 << info->tree_height),
+                    INT("distinct_rows", info->tree_rows), INT("slack", info->tree_slack));
 }
 
 /* ---- Which points, and whether exact -------------------------------------------------------- */
@@ -285,9 +326,9 @@ void cli_tell_tree(cli_report *r, const kith_file_info *info)
 const char *cli_claim_name(const kith_fingerprint *points, char text[CLI_CLAIM_BYTES])
 {
     enum { SHORT_BITS = 32 };
-    char rows[CLI_GROUPED_BYTES];
+    char rows[GROUPED_BYTES];
     (void)snprintf(text, CLI_CLAIM_BYTES, "%s x %" PRId32 " %s, %08" PRIx32,
-                   cli_grouped(points->rows, rows), points->cols, kith_dtype_name(points->dtype),
+                   grouped(points->rows, rows), points->cols, kith_dtype_name(points->dtype),
                    (uint32_t)(points->checksum >> SHORT_BITS));
     return text;
 }
@@ -307,6 +348,14 @@ const char *cli_claim_lost(const char *path, kith_format format)
     return told ? "" : " (this format does not say metric, exactness and points)";
 }
 
+static void tell_points(cli_report *r, const kith_fingerprint *points)
+{
+    char text[17];
+    (void)snprintf(text, sizeof text, "%016" PRIx64, points->checksum);
+    cli_put_object(r, "points", INT("rows", points->rows), INT("cols", points->cols),
+                   TEXT("dtype", kith_dtype_name(points->dtype)), TEXT("checksum", text));
+}
+
 void cli_tell_claim(cli_report *r, kith_exactness exact, const kith_fingerprint *points)
 {
     char text[CLI_CLAIM_BYTES];
@@ -324,12 +373,7 @@ void cli_tell_claim(cli_report *r, kith_exactness exact, const kith_fingerprint 
         cli_put(r, BOOL("exact", exact == KITH_CERTIFIED));
     }
     if (known) {
-        cli_put_open(r, "points");
-        cli_put(r, INT("rows", points->rows), INT("cols", points->cols),
-                TEXT("dtype", kith_dtype_name(points->dtype)));
-        (void)snprintf(text, sizeof text, "%016" PRIx64, points->checksum);
-        cli_put(r, TEXT("checksum", text));
-        cli_put_close(r);
+        tell_points(r, points);
     }
 }
 
@@ -352,54 +396,61 @@ void cli_source_reset(void)
     kept_count = 0;
 }
 
-static bool is_plain(const kith_points_source *source)
-{
-    return source->delimiter == 0 && source->fortran_order == 0 && source->big_endian == 0;
-}
-
 void cli_source_keep(const char *path, const kith_points *points)
 {
     const kith_points_source *source = kith_points_get_source(points);
-    if (is_plain(source) || kept_count == SOURCES_MAX) {
+    const bool plain =
+        source->delimiter == 0 && source->fortran_order == 0 && source->big_endian == 0;
+    if (plain || kept_count == SOURCES_MAX) {
         return;
     }
     kept_source *k = &kept[kept_count++];
     k->path = path;
     k->source = *source;
-    k->cols = kith_points_get_source(points)->values->cols;
+    k->cols = source->values->cols;
     (void)snprintf(k->names, sizeof k->names, "%s", source->names);
     cli_message_clean(k->names);
 }
 
 static const char *separator_name(int32_t delimiter)
 {
-    switch (delimiter) {
-    case ',':
-        return "comma";
-    case ';':
-        return "semicolon";
-    case '\t':
-        return "tab";
-    default:
-        return "blank";
-    }
+    return delimiter == ','    ? "comma"
+           : delimiter == ';'  ? "semicolon"
+           : delimiter == '\t' ? "tab"
+                               : "blank";
 }
 
+static void tell_source(cli_report *r, const kept_source *k)
+{
+    const kith_points_source *source = &k->source;
+    const bool header = source->header != 0;
+    cli_put_open(r, NULL, '{');
+    cli_tell(r, "read: {file}", TEXT("file", k->path));
+    if (source->delimiter != 0) {
+        cli_tell(r,
+                 header ? ", separator {separator}, header '{header}'"
+                        : ", separator {separator}, no header",
+                 TEXT("separator", separator_name(source->delimiter)),
+                 TEXT("header", header ? k->names : NULL));
+    }
+    cli_tell(r, k->cols != source->file_cols ? ", {columns} of {file_columns} columns" : "",
+             INT("columns", k->cols), INT("file_columns", source->file_cols));
+    cli_tell(r, source->compressed != 0 ? ", unpacked" : "",
+             BOOL("compressed", source->compressed != 0));
+    cli_tell(r, source->fortran_order != 0 ? ", converted from Fortran order" : "",
+             BOOL("fortran_order", source->fortran_order != 0));
+    cli_tell(r, source->big_endian != 0 ? ", converted from big-endian\n" : "\n",
+             BOOL("big_endian", source->big_endian != 0));
+    cli_put_close(r, '}');
+}
+
+/* People are told first, programs last. */
 static void say_sources(const cli_report *r)
 {
+    cli_report people = *r;
+    people.programs = false;
     for (int i = 0; i < kept_count; i++) {
-        const kept_source *k = &kept[i];
-        cli_say(r, "read: %s", cli_message_safe(k->path));
-        if (k->source.delimiter != 0) {
-            cli_say(r, ", separator %s", separator_name(k->source.delimiter));
-            cli_say(r, k->source.header != 0 ? ", header '%s'" : ", no header", k->names);
-        }
-        if (k->cols != k->source.file_cols) {
-            cli_say(r, ", %" PRId64 " of %" PRId64 " columns", k->cols, k->source.file_cols);
-        }
-        cli_say(r, "%s%s%s\n", k->source.compressed != 0 ? ", unpacked" : "",
-                k->source.fortran_order != 0 ? ", converted from Fortran order" : "",
-                k->source.big_endian != 0 ? ", converted from big-endian" : "");
+        tell_source(&people, &kept[i]);
     }
 }
 
@@ -408,22 +459,11 @@ static void put_sources(cli_report *r)
     if (kept_count == 0) {
         return;
     }
-    cli_put_open_array(r, "read");
+    cli_put_open(r, "read", '[');
     for (int i = 0; i < kept_count; i++) {
-        const kept_source *k = &kept[i];
-        cli_put_open(r, NULL);
-        cli_put(r, TEXT("file", k->path));
-        if (k->source.delimiter != 0) {
-            cli_put(r, TEXT("separator", separator_name(k->source.delimiter)),
-                    TEXT("header", k->source.header != 0 ? k->names : NULL));
-        }
-        cli_put(r, INT("columns", k->cols), INT("file_columns", k->source.file_cols),
-                BOOL("compressed", k->source.compressed != 0),
-                BOOL("fortran_order", k->source.fortran_order != 0),
-                BOOL("big_endian", k->source.big_endian != 0));
-        cli_put_close(r);
+        tell_source(r, &kept[i]);
     }
-    cli_put_close_array(r);
+    cli_put_close(r, ']');
 }
 
 /* ---- The whole ------------------------------------------------------------------------------ */

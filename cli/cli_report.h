@@ -27,28 +27,19 @@ cli_report cli_report_lines(FILE *to);
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-/* Lines, or a part of one; more: with --verbose. */
-#define cli_say(r, ...) cli_say_to(r, true, __VA_ARGS__)
-#define cli_say_more(r, ...) cli_say_to(r, (r)->verbose, __VA_ARGS__)
-void cli_say_to(const cli_report *r, bool told, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Lines, or a part of one. */
+void cli_say(const cli_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "corpus: FILE, 60000 x 784 float32"; path NULL: without the file */
 void cli_say_matrix(const cli_report *r, const char *name, const char *path,
                     const kith_matrix *matrix);
 
-/* "60,000" */
-enum { CLI_GROUPED_BYTES = 32 };
-const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES]);
-
 /* ---- For programs --------------------------------------------------------------------------- */
 
 /* JSON: keys in the order of the calls, one line, valid UTF-8 whatever the text was, the shortest
  * decimal that gives the same double. A NULL key stands in arrays. */
-void cli_put_open(cli_report *r, const char *key);
-void cli_put_close(cli_report *r);
-void cli_put_open_array(cli_report *r, const char *key);
-void cli_put_close_array(cli_report *r);
+void cli_put_open(cli_report *r, const char *key, char bracket);
+void cli_put_close(cli_report *r, char bracket);
 
 typedef enum cli_put_kind {
     CLI_PUT_END = 0,
@@ -72,35 +63,35 @@ typedef struct cli_field {
     };
 } cli_field;
 
-#define TEXT(name, value)                                    \
-    {                                                        \
-        .key = (name), .kind = CLI_PUT_TEXT, .text = (value) \
+#define CLI_FIELD(name, what, member, value)             \
+    {                                                    \
+        .key = (name), .kind = (what), .member = (value) \
     }
-#define INT(name, value)                                       \
-    {                                                          \
-        .key = (name), .kind = CLI_PUT_INT, .integer = (value) \
-    }
-#define UINT(name, value)                                       \
-    {                                                           \
-        .key = (name), .kind = CLI_PUT_UINT, .natural = (value) \
-    }
-#define NUMBER(name, value)                                      \
-    {                                                            \
-        .key = (name), .kind = CLI_PUT_NUMBER, .number = (value) \
-    }
-#define BOOL(name, value)                                     \
-    {                                                         \
-        .key = (name), .kind = CLI_PUT_BOOL, .truth = (value) \
-    }
+#define TEXT(name, value) CLI_FIELD(name, CLI_PUT_TEXT, text, value)
+#define INT(name, value) CLI_FIELD(name, CLI_PUT_INT, integer, value)
+#define UINT(name, value) CLI_FIELD(name, CLI_PUT_UINT, natural, value)
+#define NUMBER(name, value) CLI_FIELD(name, CLI_PUT_NUMBER, number, value)
+#define BOOL(name, value) CLI_FIELD(name, CLI_PUT_BOOL, truth, value)
 #define CLI_FIELDS(...) ((const cli_field[]){__VA_ARGS__, {.kind = CLI_PUT_END}})
 
 /* Fields as members; or as those of an object. */
 #define cli_put(r, ...) cli_put_fields((r), CLI_FIELDS(__VA_ARGS__))
-#define cli_put_object(r, key, ...) cli_put_members((r), (key), CLI_FIELDS(__VA_ARGS__))
+#define cli_put_object(r, key, ...) cli_tell_object((r), (key), "", __VA_ARGS__)
 void cli_put_fields(cli_report *r, const cli_field *fields);
-void cli_put_members(cli_report *r, const char *key, const cli_field *fields);
 
 /* ---- For both ------------------------------------------------------------------------------- */
+
+/* Lines for people, in which {key} stands for the value of a field, and the fields as members, or
+ * as those of an object. {key,} is "60,000", {key~} of bytes "12.5 MiB", {key:.2f} and {key:.6g}
+ * what printf makes of a number, {key:.2%} the same of a share. A field whose key begins with a
+ * point is for people alone, one that no line names for programs. more: lines are for --verbose. */
+#define cli_tell(r, lines, ...) cli_tell_fields((r), true, NULL, (lines), CLI_FIELDS(__VA_ARGS__))
+#define cli_tell_more(r, lines, ...) \
+    cli_tell_fields((r), (r)->verbose, NULL, (lines), CLI_FIELDS(__VA_ARGS__))
+#define cli_tell_object(r, object, lines, ...) \
+    cli_tell_fields((r), true, (object), (lines), CLI_FIELDS(__VA_ARGS__))
+void cli_tell_fields(cli_report *r, bool told, const char *object, const char *lines,
+                     const cli_field *fields);
 
 /* "key: value", and the member. */
 void cli_tell_text(cli_report *r, const char *key, const char *text);
@@ -116,11 +107,8 @@ void cli_tell_steps(cli_report *r, double start, const cli_field *steps);
 /* The most memory of the process by the kernel's own count, and of a GPU's; planned 0: nothing is
  * said of it here. */
 void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes);
-/* "memory: planned 12.5 MiB" is for --verbose. */
-void cli_say_planned(const cli_report *r, uint64_t bytes);
-
 /* An estimate of recall from rows that are "points" or "queries". */
-void cli_say_estimate(const cli_report *r, const kith_recall *recall, const char *what);
+void cli_say_estimate(cli_report *r, const kith_recall *recall, const char *what);
 void cli_put_estimate(cli_report *r, const kith_recall *recall);
 
 /* "exact: certified (of 60,000 x 784 float32, 5f3a0c1d)", "approximate: of ...", "exact: unknown

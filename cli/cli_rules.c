@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * What the table of options cannot say: lists of mistakes, of which the first one that is made is
+ * told. */
 #include "cli_options.h"
 #include "kith/kith_papers.h"
 
@@ -6,101 +8,73 @@
 #include <string.h>
 #include <strings.h>
 
-/* Options that need or exclude each other. `other` is needed when needs is true, else excluded; a
- * command that does not have it is not meant. */
-typedef struct rule {
-    cli_option_id option;
-    bool needs;
-    cli_option_id other;
-} rule;
+/* Options by their short names, from 1 on: 0 ends a list. */
+#define OPTION(ID, ...) ID = CLI_OPT_##ID + 1,
+typedef enum short_id {
+#include "cli_options.inc"
+} short_id;
 
-static const rule rules[] = {
-    {CLI_OPT_RADIUS, false, CLI_OPT_BOTH},         {CLI_OPT_RADIUS, false, CLI_OPT_MUTUAL},
-    {CLI_OPT_MUTUAL, false, CLI_OPT_BOTH},         {CLI_OPT_MUTUAL, false, CLI_OPT_FORMAT},
-    {CLI_OPT_MUTUAL, false, CLI_OPT_DISTANCES},    {CLI_OPT_BOTH, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_BOTH},     {CLI_OPT_OUTPUT_BACK, true, CLI_OPT_OUTPUT},
-    {CLI_OPT_SAMPLE, true, CLI_OPT_POINTS},        {CLI_OPT_SEED, true, CLI_OPT_POINTS},
-    {CLI_OPT_VERIFY, true, CLI_OPT_POINTS},        {CLI_OPT_KTH, false, CLI_OPT_UNSORTED},
-    {CLI_OPT_SELECT, true, CLI_OPT_PIPELINE},      {CLI_OPT_HEAP_SAMPLE, true, CLI_OPT_PIPELINE},
-    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_BOTH},    {CLI_OPT_TREE_HEIGHT, false, CLI_OPT_MUTUAL},
-    {CLI_OPT_STREAM, true, CLI_OPT_OUTPUT},        {CLI_OPT_STREAM, false, CLI_OPT_BOTH},
-    {CLI_OPT_STREAM, false, CLI_OPT_MUTUAL},       {CLI_OPT_STREAM, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_CHUNK, true, CLI_OPT_OUTPUT},         {CLI_OPT_CHUNK, false, CLI_OPT_BOTH},
-    {CLI_OPT_CHUNK, false, CLI_OPT_MUTUAL},        {CLI_OPT_CHUNK, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_RESTART, true, CLI_OPT_OUTPUT},       {CLI_OPT_RESTART, false, CLI_OPT_BOTH},
-    {CLI_OPT_RESTART, false, CLI_OPT_MUTUAL},      {CLI_OPT_RESTART, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_RECALL, false, CLI_OPT_RADIUS},       {CLI_OPT_INIT, false, CLI_OPT_START},
-    {CLI_OPT_INIT, false, CLI_OPT_START_SHARE},    {CLI_OPT_RECALL, false, CLI_OPT_WIDTH},
-    {CLI_OPT_RESTART, true, CLI_OPT_SHARDS},       {CLI_OPT_SHARD_COUNT, true, CLI_OPT_SHARDS},
-    {CLI_OPT_KEEP_SHARDS, true, CLI_OPT_SHARDS},   {CLI_OPT_SHARDS, true, CLI_OPT_OUTPUT},
-    {CLI_OPT_SHARDS, false, CLI_OPT_RADIUS},       {CLI_OPT_SHARDS, false, CLI_OPT_DISTANCES},
-    {CLI_OPT_SHARDS, false, CLI_OPT_INIT},         {CLI_OPT_SYMMETRIC, false, CLI_OPT_RADIUS},
-    {CLI_OPT_SYMMETRIC, false, CLI_OPT_DISTANCES}, {CLI_OPT_SHARDS, false, CLI_OPT_SYMMETRIC},
-    {CLI_OPT_SHARDS, false, CLI_OPT_TREE_HEIGHT},  {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},
-    {CLI_OPT_PARTS, true, CLI_OPT_SHARDS},         {CLI_OPT_LEAF_BUFFER, true, CLI_OPT_PIPELINE},
-    {CLI_OPT_COUNT, false, CLI_OPT_OUTPUT},        {CLI_OPT_KEPT, true, CLI_OPT_KEEP},
-};
-
-/* What a radius has beside -k alone. */
-static const cli_option_id of_k[] = {CLI_OPT_DISTANCES,   CLI_OPT_DRY_RUN, CLI_OPT_PIPELINE,
-                                     CLI_OPT_TREE_HEIGHT, CLI_OPT_STREAM,  CLI_OPT_CHUNK,
-                                     CLI_OPT_RESTART,     CLI_OPTION_COUNT};
-
-static bool has(const cli_args *args, cli_option_id id)
-{
-    const cli_option *option = cli_option_get(id);
-    return cli_option_is_plain(option, args->command) || cli_option_is_tune(option, args->command);
-}
+#define GIVEN(option) cli_given(args, CLI_OPT_##option)
 
 static bool refuse(cli_error *error, const char *where, const char *text)
 {
-    (void)snprintf(error->where, sizeof error->where, "%s", where);
-    (void)snprintf(error->text, sizeof error->text, "%s", text);
-    return false;
+    return cli_refuse(cli_error_at(error, where), "%s", text);
 }
 
-/* The same of an option as this command has it. */
-static bool refuse_option(const cli_args *args, cli_error *error, cli_option_id id,
-                          const char *text)
+/* As this command has it. */
+static const char *written(const cli_args *args, short_id id, char text[CLI_WRITTEN_BYTES])
 {
-    char written[CLI_WRITTEN_BYTES];
-    return refuse(error, cli_option_written(id, args->command, written), text);
+    return cli_option_written((cli_option_id)(id - 1), args->command, text);
 }
 
-/* Options that none of may be given, to CLI_OPTION_COUNT. */
-static bool check_none(const cli_args *args, cli_error *error, const cli_option_id *ids,
-                       const char *text)
+/* The same of an option. */
+static bool refuse_option(const cli_args *args, cli_error *error, short_id id, const char *text)
 {
-    for (; *ids != CLI_OPTION_COUNT; ids++) {
-        if (cli_given(args, *ids)) {
-            return refuse_option(args, error, *ids, text);
-        }
-    }
-    return true;
+    char name[CLI_WRITTEN_BYTES];
+    return refuse(error, written(args, id, name), text);
 }
 
-/* Options beside which another, or its value, cannot stand. */
-static bool check_beside(const cli_args *args, cli_error *error, const cli_option_id *ids,
-                         const char *where, const char *value, const char *remedy)
+/* ---- Two options ----------------------------------------------------------------------------- */
+
+/* Options that need or exclude each other. `other` is needed when needs is true, else excluded; a
+ * command that does not have it is not meant. */
+typedef struct rule {
+    short_id option;
+    bool needs;
+    short_id other;
+} rule;
+
+static const rule rules[] = {
+    {RADIUS, false, BOTH},         {RADIUS, false, MUTUAL},       {MUTUAL, false, BOTH},
+    {MUTUAL, false, FORMAT},       {MUTUAL, false, DISTANCES},    {BOTH, false, DISTANCES},
+    {OUTPUT_BACK, true, BOTH},     {OUTPUT_BACK, true, OUTPUT},   {SAMPLE, true, POINTS},
+    {SEED, true, POINTS},          {VERIFY, true, POINTS},        {KTH, false, UNSORTED},
+    {SELECT, true, PIPELINE},      {HEAP_SAMPLE, true, PIPELINE}, {TREE_HEIGHT, false, BOTH},
+    {TREE_HEIGHT, false, MUTUAL},  {STREAM, true, OUTPUT},        {STREAM, false, BOTH},
+    {STREAM, false, MUTUAL},       {STREAM, false, DISTANCES},    {CHUNK, true, OUTPUT},
+    {CHUNK, false, BOTH},          {CHUNK, false, MUTUAL},        {CHUNK, false, DISTANCES},
+    {RESTART, true, OUTPUT},       {RESTART, false, BOTH},        {RESTART, false, MUTUAL},
+    {RESTART, false, DISTANCES},   {RECALL, false, RADIUS},       {INIT, false, START},
+    {INIT, false, START_SHARE},    {RECALL, false, WIDTH},        {RESTART, true, SHARDS},
+    {SHARD_COUNT, true, SHARDS},   {KEEP_SHARDS, true, SHARDS},   {SHARDS, true, OUTPUT},
+    {SHARDS, false, RADIUS},       {SHARDS, false, DISTANCES},    {SHARDS, false, INIT},
+    {SYMMETRIC, false, RADIUS},    {SYMMETRIC, false, DISTANCES}, {SHARDS, false, SYMMETRIC},
+    {SHARDS, false, TREE_HEIGHT},  {SHARDS, false, PIPELINE},     {PARTS, true, SHARDS},
+    {LEAF_BUFFER, true, PIPELINE}, {COUNT, false, OUTPUT},        {KEPT, true, KEEP},
+};
+
+static bool has(const cli_args *args, short_id id)
 {
-    char written[CLI_WRITTEN_BYTES];
-    char text[160];
-    for (; *ids != CLI_OPTION_COUNT; ids++) {
-        if (cli_given(args, *ids)) {
-            (void)snprintf(text, sizeof text, "%sdoes not go together with %s (%s)", value,
-                           cli_option_written(*ids, args->command, written), remedy);
-            return refuse(error, where, text);
-        }
-    }
-    return true;
+    const cli_option *option = cli_option_get((cli_option_id)(id - 1));
+    return cli_option_is_plain(option, args->command) || cli_option_is_tune(option, args->command);
 }
 
 static bool check_pairs(const cli_args *args, cli_error *error)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
-        if (!has(args, r->other) || !cli_given(args, r->option) ||
-            cli_given(args, r->other) == r->needs) {
+        if (!has(args, r->other) || !args->given[r->option - 1] ||
+            args->given[r->other - 1] == r->needs) {
             continue;
         }
         char other[CLI_WRITTEN_BYTES];
@@ -108,82 +82,99 @@ static bool check_pairs(const cli_args *args, cli_error *error)
         (void)snprintf(text, sizeof text,
                        r->needs ? "means nothing without %s (give both)"
                                 : "does not go together with %s (leave one out)",
-                       cli_option_written(r->other, args->command, other));
+                       written(args, r->other, other));
         return refuse_option(args, error, r->option, text);
     }
     return true;
 }
+
+/* ---- Lists of mistakes ----------------------------------------------------------------------- */
+
+/* What is wrong where `when` holds: the command, an option that is given of a list, or an option,
+ * or its value, beside one of a list. */
+enum { OPTIONS_MAX = 14 }; /* and the 0 behind them */
+typedef struct mistake {
+    bool when;
+    const char *text; /* of BESIDE what to do */
+    short_id beside;
+    const char *value;
+    short_id options[OPTIONS_MAX];
+} mistake;
+
+#define ROW(...)    \
+    {               \
+        __VA_ARGS__ \
+    }
+#define COMMAND(holds, words) ROW(.when = (holds), .text = (words))
+#define NAMED(holds, words, ...) ROW(.when = (holds), .text = (words), .options = ROW(__VA_ARGS__))
+#define BESIDE(holds, option, its_value, words, ...)                                \
+    ROW(.when = (holds), .text = (words), .beside = (option), .value = (its_value), \
+        .options = ROW(__VA_ARGS__))
+
+static bool refuse_beside(const cli_args *args, cli_error *error, const mistake *m, short_id other)
+{
+    char name[CLI_WRITTEN_BYTES];
+    char text[160];
+    (void)snprintf(text, sizeof text, "%sdoes not go together with %s (%s)", m->value,
+                   written(args, other, name), m->text);
+    return refuse_option(args, error, m->beside, text);
+}
+
+/* The first that is made is told. */
+static bool check_list(const cli_args *args, cli_error *error, const mistake *list, size_t count)
+{
+    for (const mistake *m = list; m < list + count; m++) {
+        if (m->when && m->options[0] == 0) {
+            return refuse(error, cli_command_get(args->command)->name, m->text);
+        }
+        for (const short_id *id = m->options; m->when && *id != 0; id++) {
+            if (args->given[*id - 1]) {
+                return m->beside != 0 ? refuse_beside(args, error, m, *id)
+                                      : refuse_option(args, error, *id, m->text);
+            }
+        }
+    }
+    return true;
+}
+
+#define CHECK_LIST(args, error, list) check_list(args, error, list, sizeof(list) / sizeof(list)[0])
+
+/* ---- What a command wants -------------------------------------------------------------------- */
 
 static bool same(const char *a, const char *b)
 {
     return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
-/* ---- What values say ------------------------------------------------------------------------- */
-
-/* What is wrong where `when` holds. option CLI_OPTION_COUNT: the command is named. */
-typedef struct mistake {
-    bool when;
-    cli_option_id option;
-    const char *text;
-} mistake;
-
-/* The first that holds is told. */
-static bool check_mistakes(const cli_args *args, cli_error *error, const mistake *list,
-                           size_t count)
+static bool is_one_of(const cli_args *args, cli_command_id a, cli_command_id b, cli_command_id c)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].when) {
-            return list[i].option == CLI_OPTION_COUNT
-                       ? refuse(error, cli_command_get(args->command)->name, list[i].text)
-                       : refuse_option(args, error, list[i].option, list[i].text);
-        }
-    }
-    return true;
+    return args->command == a || args->command == b || args->command == c;
 }
-
-#define CHECK_MISTAKES(args, error, list) \
-    check_mistakes(args, error, list, sizeof(list) / sizeof(list)[0])
 
 static bool check_wants(const cli_args *args, cli_error *error)
 {
     const cli_command *command = cli_command_get(args->command);
-    const bool k = cli_given(args, CLI_OPT_K);
-    const bool changes =
-        args->command == CLI_MERGE || args->command == CLI_ADD || args->command == CLI_REMOVE;
-    const bool solves =
-        args->command == CLI_GRAPH || args->command == CLI_SEARCH || args->command == CLI_PREDICT;
+    const bool none = !GIVEN(K) && !GIVEN(RADIUS);
     const bool eval = args->command == CLI_EVAL;
     char usage[192];
     (void)snprintf(usage, sizeof usage, "a file is missing (usage: kith %s %s)", command->name,
                    command->usage);
     const mistake list[] = {
-        {args->path_count < command->paths_min, CLI_OPTION_COUNT, usage},
-        {solves && !k && !cli_given(args, CLI_OPT_RADIUS), CLI_OPTION_COUNT,
-         "-k is missing (say how many neighbours, for example -k 10)"},
-        {args->command == CLI_PAIRS && !cli_given(args, CLI_OPT_RADIUS), CLI_OPTION_COUNT,
-         "--radius is missing (say how far the rows of a pair may be apart)"},
-        {args->command == CLI_SELECT && !k, CLI_OPTION_COUNT,
-         "-k is missing (say how many values, for example -k 10)"},
-        {eval && args->path_count == 2 && args->points != NULL, CLI_OPTION_COUNT,
-         "--points goes with one GRAPH (leave TRUTH or --points out)"},
-        {eval && args->path_count == 1 && args->points == NULL, CLI_OPTION_COUNT,
-         "TRUTH is missing (give a second file, or --points FILE)"},
-        {changes && args->output == NULL, CLI_OPTION_COUNT,
-         "-o is missing (say where the graph is to be written)"},
+        COMMAND(args->path_count < command->paths_min, usage),
+        COMMAND(none && is_one_of(args, CLI_GRAPH, CLI_SEARCH, CLI_PREDICT),
+                "-k is missing (say how many neighbours, for example -k 10)"),
+        COMMAND(args->command == CLI_PAIRS && !GIVEN(RADIUS),
+                "--radius is missing (say how far the rows of a pair may be apart)"),
+        COMMAND(args->command == CLI_SELECT && !GIVEN(K),
+                "-k is missing (say how many values, for example -k 10)"),
+        COMMAND(eval && args->path_count == 2 && args->points != NULL,
+                "--points goes with one GRAPH (leave TRUTH or --points out)"),
+        COMMAND(eval && args->path_count == 1 && args->points == NULL,
+                "TRUTH is missing (give a second file, or --points FILE)"),
+        COMMAND(args->output == NULL && is_one_of(args, CLI_MERGE, CLI_ADD, CLI_REMOVE),
+                "-o is missing (say where the graph is to be written)"),
     };
-    return CHECK_MISTAKES(args, error, list);
-}
-
-/* Whether the answer is text: by its format, or by the name of the file. */
-static bool writes_text(const cli_args *args)
-{
-    if (cli_given(args, CLI_OPT_FORMAT)) {
-        return args->format >= KITH_FORMAT_CSV && args->format <= KITH_FORMAT_TSV_WIDE;
-    }
-    const char *ending = args->output != NULL ? strrchr(args->output, '.') : NULL;
-    return same(args->output, "-") ||
-           (ending != NULL && (strcasecmp(ending, ".csv") == 0 || strcasecmp(ending, ".tsv") == 0));
+    return CHECK_LIST(args, error, list);
 }
 
 /* Standard input is read once, and no name is written twice. */
@@ -212,356 +203,286 @@ static bool check_names(const cli_args *args, cli_error *error)
     return true;
 }
 
-static bool check_outputs(const cli_args *args, cli_error *error)
+/* ---- What values say ------------------------------------------------------------------------- */
+
+static bool ends_in(const char *path, const char *ending, const char *other)
 {
-    static const cli_option_id pieces[] = {CLI_OPT_STREAM, CLI_OPT_CHUNK, CLI_OPT_SHARDS,
-                                           CLI_OPTION_COUNT};
-    const bool text = writes_text(args);
-    const bool formatted = cli_given(args, CLI_OPT_FORMAT);
-    const bool lists = cli_is_radius_search(args) || cli_given(args, CLI_OPT_SYMMETRIC);
-    const mistake list[] = {
-        {same(args->output, "-") && !text, CLI_OPT_OUTPUT,
-         "standard output takes text alone (give --format csv or tsv)"},
-        {cli_given(args, CLI_OPT_BOTH) && args->output != NULL && args->output_back == NULL,
-         CLI_OPT_BOTH, "has two answers to write (give --output-back FILE too)"},
-        {formatted && args->command != CLI_CONVERT && args->output == NULL, CLI_OPT_FORMAT,
-         "means nothing without -o FILE (give both)"},
-        {formatted && lists && args->format != KITH_FORMAT_CSR, CLI_OPT_FORMAT,
-         "lists of different lengths are written as the name of FILE says, .npz .kith .csv .tsv "
-         "(leave it out)"},
-        {text && args->command == CLI_PAIRS && cli_given(args, CLI_OPT_RESTART), CLI_OPT_RESTART,
-         "means nothing for text, which begins anew in any case (leave it out)"},
-        {formatted && cli_given(args, CLI_OPT_PARTS) && args->format != KITH_FORMAT_KITH,
-         CLI_OPT_PARTS, "are written as .kith alone (leave --format out)"},
-    };
-    return CHECK_MISTAKES(args, error, list) &&
-           (!text || check_none(args, error, pieces,
-                                "does not go together with text, which is written at once (write "
-                                ".npz or .kith)"));
+    const char *dot = path != NULL ? strrchr(path, '.') : NULL;
+    return dot != NULL && (strcasecmp(dot, ending) == 0 || strcasecmp(dot, other) == 0);
 }
 
-static bool check_radius(const cli_args *args, cli_error *error)
+static bool check_outputs(const cli_args *args, cli_error *error)
 {
-    const bool given = cli_given(args, CLI_OPT_RADIUS);
+    /* By its format, or by the name of the file. */
+    const bool text = GIVEN(FORMAT)
+                          ? args->format >= KITH_FORMAT_CSV && args->format <= KITH_FORMAT_TSV_WIDE
+                          : same(args->output, "-") || ends_in(args->output, ".csv", ".tsv");
+    const bool loose = cli_is_radius_search(args) || GIVEN(SYMMETRIC);
     const mistake list[] = {
-        {given && args->radius < 0 && args->metric != KITH_INNER_PRODUCT, CLI_OPT_RADIUS,
-         "is negative, no distance is (give a number from 0)"},
+        NAMED(same(args->output, "-") && !text,
+              "standard output takes text alone (give --format csv or tsv)", OUTPUT),
+        NAMED(args->output != NULL && args->output_back == NULL,
+              "has two answers to write (give --output-back FILE too)", BOTH),
+        NAMED(args->command != CLI_CONVERT && args->output == NULL,
+              "means nothing without -o FILE (give both)", FORMAT),
+        NAMED(
+            loose && args->format != KITH_FORMAT_CSR,
+            "lists of different lengths are written as the name of FILE says, .npz .kith .csv .tsv "
+            "(leave it out)",
+            FORMAT),
+        NAMED(text && args->command == CLI_PAIRS,
+              "means nothing for text, which begins anew in any case (leave it out)", RESTART),
+        NAMED(GIVEN(FORMAT) && args->format != KITH_FORMAT_KITH,
+              "are written as .kith alone (leave --format out)", PARTS),
+        NAMED(text,
+              "does not go together with text, which is written at once (write .npz or .kith)",
+              STREAM, CHUNK, SHARDS),
+        BESIDE(cli_is_radius_search(args), RADIUS, "", "leave one out, or give -k too", DISTANCES,
+               DRY_RUN, PIPELINE, TREE_HEIGHT, STREAM, CHUNK, RESTART),
+        NAMED(args->radius < 0 && args->metric != KITH_INNER_PRODUCT,
+              "is negative, no distance is (give a number from 0)", RADIUS),
     };
-    return (!cli_is_radius_search(args) ||
-            check_beside(args, error, of_k, "--radius", "", "leave one out, or give -k too")) &&
-           CHECK_MISTAKES(args, error, list);
+    return CHECK_LIST(args, error, list);
 }
 
 /* The engine that a method, a pipeline or a mode names, beside what is another one's. */
 static bool check_method(const cli_args *args, cli_error *error)
 {
-    /* The tree answers in one direction. */
-    static const cli_option_id others[] = {CLI_OPT_BOTH, CLI_OPT_MUTUAL, CLI_OPTION_COUNT};
     const bool buffered = args->pipeline == KITH_PIPELINE_BUFFER_TREE;
     const bool papers = args->pipeline != KITH_PIPELINE_FUSED && !buffered;
+    const bool matrix = args->pipeline == KITH_PIPELINE_MATRIX;
+    const bool hybrid = args->pipeline == KITH_PIPELINE_HYBRID;
     const bool descent = args->method == KITH_METHOD_DESCENT;
     const bool lists = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
     const mistake list[] = {
-        {descent && args->command != CLI_GRAPH, CLI_OPT_METHOD,
-         "descent is for kith graph alone (leave it out, or use another)"},
-        {args->tree_height != 0 && !buffered &&
-             (args->method == KITH_METHOD_EXACT || descent || papers),
-         CLI_OPT_TREE_HEIGHT, "goes with --method tree or auto alone (leave it out, or the other)"},
-        {cli_given(args, CLI_OPT_LEAF_BUFFER) && !buffered, CLI_OPT_LEAF_BUFFER,
-         "goes with pipeline=buffer_tree alone (give that, or leave it out)"},
-        {lists && cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX,
-         CLI_OPT_SELECT, "goes with pipeline=matrix alone (give that, or leave it out)"},
-        {lists && cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID,
-         CLI_OPT_HEAP_SAMPLE, "goes with pipeline=hybrid alone (give that, or leave it out)"},
-        {cli_given(args, CLI_OPT_BATCH) && args->pipeline != KITH_PIPELINE_HYBRID, CLI_OPT_BATCH,
-         "goes with pipeline=hybrid alone (give that, or leave it out)"},
+        /* The tree answers in one direction. */
+        BESIDE(args->method == KITH_METHOD_TREE, METHOD, "tree ", "leave one out", BOTH, MUTUAL),
+        NAMED(descent && args->command != CLI_GRAPH,
+              "descent is for kith graph alone (leave it out, or use another)", METHOD),
+        NAMED(!buffered && (args->method == KITH_METHOD_EXACT || descent || papers),
+              "goes with --method tree or auto alone (leave it out, or the other)", TREE_HEIGHT),
+        NAMED(!buffered, "goes with pipeline=buffer_tree alone (give that, or leave it out)",
+              LEAF_BUFFER),
+        NAMED(lists && !matrix, "goes with pipeline=matrix alone (give that, or leave it out)",
+              SELECT),
+        NAMED(lists && !hybrid, "goes with pipeline=hybrid alone (give that, or leave it out)",
+              HEAP_SAMPLE),
+        NAMED(!hybrid, "goes with pipeline=hybrid alone (give that, or leave it out)", BATCH),
         /* A product says how near two rows are, not how far. */
-        {cli_weighs(args) && args->metric == KITH_INNER_PRODUCT, CLI_OPT_MODE,
-         "divides by distances, inner_product has none (take another metric or mode)"},
+        NAMED(cli_weighs(args) && args->metric == KITH_INNER_PRODUCT,
+              "divides by distances, inner_product has none (take another metric or mode)", MODE),
     };
-    return (args->method != KITH_METHOD_TREE ||
-            check_beside(args, error, others, "--method", "tree ", "leave one out")) &&
-           CHECK_MISTAKES(args, error, list);
-}
-
-/* Numbers of a descent, and of a recall, beside the others. */
-static bool check_descent_numbers(const cli_args *args, cli_error *error)
-{
-    const bool k = cli_given(args, CLI_OPT_K);
-    const mistake list[] = {
-        {k && cli_given(args, CLI_OPT_LIST) && args->list <= args->k, CLI_OPT_LIST,
-         "must be above k (give a larger one, or leave it out)"},
-        {k && args->recall_at > args->k, CLI_OPT_RECALL,
-         "is of more neighbours than k (give an @K of at most k)"},
-        {(args->start == KITH_START_RANDOM || args->start == KITH_START_GGM) &&
-             cli_given(args, CLI_OPT_START_SHARE),
-         CLI_OPT_START_SHARE, "goes with start=screen or auto alone (leave one out)"},
-        {cli_given(args, CLI_OPT_RECALL) && args->sample == 0, CLI_OPT_RECALL,
-         "is not known without a sample (leave sample=0 out)"},
-    };
-    return CHECK_MISTAKES(args, error, list);
+    return CHECK_LIST(args, error, list);
 }
 
 /* NN-Descent makes graphs of the k nearest, and is asked for by its name or by a recall. */
 static bool check_descent(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id own[] = {CLI_OPT_SAMPLE,     CLI_OPT_SEED,        CLI_OPT_ROUNDS,
-                                        CLI_OPT_CANDIDATES, CLI_OPT_LIST,        CLI_OPT_DELTA,
-                                        CLI_OPT_START,      CLI_OPT_START_SHARE, CLI_OPT_UPDATES,
-                                        CLI_OPT_INIT,       CLI_OPTION_COUNT};
-    const bool named = args->method == KITH_METHOD_DESCENT;
-    const bool wanted = named || cli_given(args, CLI_OPT_RECALL);
+    const bool graph = args->command == CLI_GRAPH;
+    const bool named = graph && args->method == KITH_METHOD_DESCENT;
+    const bool wanted = named || (graph && GIVEN(RECALL));
     const mistake list[] = {
-        {named && cli_given(args, CLI_OPT_RADIUS), CLI_OPT_METHOD,
-         "descent does not go together with --radius (leave one out)"},
-        {wanted && args->pipeline != KITH_PIPELINE_FUSED, CLI_OPT_PIPELINE,
-         "goes with exact methods alone (leave it out, or the descent)"},
-        {wanted && !named && args->method != KITH_METHOD_AUTO, CLI_OPT_RECALL,
-         "goes with --method descent or auto alone (leave one out)"},
+        NAMED(named && GIVEN(RADIUS), "descent does not go together with --radius (leave one out)",
+              METHOD),
+        NAMED(wanted && args->pipeline != KITH_PIPELINE_FUSED,
+              "goes with exact methods alone (leave it out, or the descent)", PIPELINE),
+        NAMED(graph && !named && args->method != KITH_METHOD_AUTO,
+              "goes with --method descent or auto alone (leave one out)", RECALL),
+        NAMED(graph && !wanted, "goes with --method descent, or with --recall (give one of these)",
+              SAMPLE, SEED, ROUNDS, CANDIDATES, LIST, DELTA, START, START_SHARE, UPDATES, INIT),
     };
-    return args->command != CLI_GRAPH ||
-           (CHECK_MISTAKES(args, error, list) &&
-            (wanted || check_none(args, error, own,
-                                  "goes with --method descent, or with --recall (give one of "
-                                  "these)")));
+    return CHECK_LIST(args, error, list);
 }
 
-/* Walks on a graph have options of their own, and go at once, in one direction. */
+/* Walks on a graph have options of their own, and go at once, in one direction. Numbers of a
+ * descent, and of a recall, beside the others. */
 static bool check_walk(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id own[] = {CLI_OPT_RECALL, CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPT_WIDTH,
-                                        CLI_OPTION_COUNT};
-    static const cli_option_id others[] = {
-        CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE, CLI_OPT_SELECT,  CLI_OPT_HEAP_SAMPLE,
-        CLI_OPT_OUTPUT_BACK, CLI_OPT_RADIUS,   CLI_OPT_BOTH,    CLI_OPT_MUTUAL,
-        CLI_OPT_STREAM,      CLI_OPT_CHUNK,    CLI_OPT_RESTART, CLI_OPT_DRY_RUN,
-        CLI_OPTION_COUNT};
-    const mistake list[] = {{cli_given(args, CLI_OPT_WIDTH) && args->width < args->k, CLI_OPT_WIDTH,
-                             "must be at least k (give more, or leave it out)"},
-                            {cli_given(args, CLI_OPT_METHOD) && args->method != KITH_METHOD_GRAPH,
-                             CLI_OPT_METHOD,
-                             "does not go together with a search on a graph (leave it out)"}};
-    if (args->command != CLI_SEARCH) {
-        return true;
-    }
-    return cli_is_graph_search(args)
-               ? check_none(args, error, others,
-                            "does not go together with a search on a graph (leave it out)") &&
-                     CHECK_MISTAKES(args, error, list)
-               : check_none(args, error, own,
-                            "goes with a search on a graph (give GRAPH POINTS QUERIES, or --method "
-                            "graph)");
-}
-
-/* A filter is of the k nearest, at once and in one direction; exactly, but for walks. */
-static bool check_filter(const cli_args *args, cli_error *error)
-{
-    static const cli_option_id others[] = {CLI_OPT_BOTH,      CLI_OPT_MUTUAL,   CLI_OPT_STREAM,
-                                           CLI_OPT_CHUNK,     CLI_OPT_PIPELINE, CLI_OPT_TREE_HEIGHT,
-                                           CLI_OPT_SYMMETRIC, CLI_OPTION_COUNT};
-    static const cli_option_id approximate[] = {CLI_OPT_RECALL, CLI_OPTION_COUNT};
-    const bool groups = cli_given(args, CLI_OPT_GROUPS);
-    const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
-    const bool each = args->rule == KITH_RULE_EACH;
-    const bool pairs = args->command == CLI_PAIRS;
-    const bool truth = args->command == CLI_TRUTH;
-    const bool descent = args->method == KITH_METHOD_DESCENT;
-    const bool one_set = pairs || args->command == CLI_GRAPH;
-    const cli_option_id named = groups ? CLI_OPT_GROUPS : CLI_OPT_ALLOW;
+    const bool walks = cli_is_graph_search(args);
+    const bool at_once = args->start == KITH_START_RANDOM || args->start == KITH_START_GGM;
     const mistake list[] = {
-        {cli_given(args, CLI_OPT_RULE) && !groups, CLI_OPT_RULE,
-         "means nothing without groups (give both)"},
-        {asked && (!groups || each), CLI_OPT_QUERY_GROUPS,
-         "goes with groups, and rule same or other (leave it out)"},
-        {groups && !asked && !each && !one_set, CLI_OPT_GROUPS,
-         "needs --query-groups, the groups of queries (or --rule each)"},
-        {pairs && each, CLI_OPT_RULE, "each is of lists (use same or other)"},
-        {each && cli_given(args, CLI_OPT_SHARDS), CLI_OPT_RULE,
-         "each has k of every group, and lists of shards have k entries (use same or other)"},
-        {truth && each, CLI_OPT_RULE, "each has many lists a query (use same or other)"},
-        {pairs && groups && asked != (args->path_count == 2), CLI_OPT_GROUPS,
-         "goes with --query-groups of two files, and alone of one (give both, or leave it out)"},
-        {each && cli_is_radius_search(args), CLI_OPT_RULE,
-         "each is of lists of k (use same or other, or give -k too)"},
-        {cli_is_filtered(args) && descent, CLI_OPT_METHOD,
-         "descent finds some neighbours, under a filter all are found (leave it out)"},
+        NAMED(walks, "does not go together with a search on a graph (leave it out)", TREE_HEIGHT,
+              PIPELINE, SELECT, HEAP_SAMPLE, OUTPUT_BACK, RADIUS, BOTH, MUTUAL, STREAM, CHUNK,
+              RESTART, DRY_RUN),
+        NAMED(walks && args->width < args->k, "must be at least k (give more, or leave it out)",
+              WIDTH),
+        NAMED(walks && args->method != KITH_METHOD_GRAPH,
+              "does not go together with a search on a graph (leave it out)", METHOD),
+        NAMED(args->command == CLI_SEARCH && !walks,
+              "goes with a search on a graph (give GRAPH POINTS QUERIES, or --method graph)",
+              RECALL, SAMPLE, SEED, WIDTH),
+        NAMED(GIVEN(K) && args->list <= args->k,
+              "must be above k (give a larger one, or leave it out)", LIST),
+        NAMED(GIVEN(K) && args->recall_at > args->k,
+              "is of more neighbours than k (give an @K of at most k)", RECALL),
+        NAMED(at_once, "goes with start=screen or auto alone (leave one out)", START_SHARE),
+        NAMED(args->sample == 0, "is not known without a sample (leave sample=0 out)", RECALL),
     };
-    char written[CLI_WRITTEN_BYTES];
-    return CHECK_MISTAKES(args, error, list) &&
-           (!cli_is_filtered(args) ||
-            (check_beside(args, error, others, cli_option_written(named, args->command, written),
-                          "", "leave one out") &&
-             (cli_is_graph_search(args) ||
-              check_beside(args, error, approximate,
-                           cli_option_written(named, args->command, written), "",
-                           "leave one out"))));
-}
-
-static bool is_hdf5(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot != NULL && (strcasecmp(dot, ".hdf5") == 0 || strcasecmp(dot, ".h5") == 0);
-}
-
-/* A truth is made, or held against its certificate, which says what it was made of. */
-static bool check_truth(const cli_args *args, cli_error *error)
-{
-    /* The first one stands in names of a runbook's files. */
-    static const cli_option_id of_making[] = {CLI_OPT_K,      CLI_OPT_METRIC,  CLI_OPT_METHOD,
-                                              CLI_OPT_OUTPUT, CLI_OPT_TIES,    CLI_OPT_RESTART,
-                                              CLI_OPT_RADIUS, CLI_OPTION_COUNT};
-    static const cli_option_id of_verifying[] = {CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPTION_COUNT};
-    const bool verifies = cli_verifies_truth(args);
-    const bool within = cli_given(args, CLI_OPT_RADIUS);
-    const bool book = cli_given(args, CLI_OPT_RUNBOOK);
-    const mistake list[] = {
-        {verifies && args->path_count == 2, CLI_OPT_VERIFY,
-         "takes FILE, or FILE CORPUS QUERIES (give one file, or three)"},
-        {verifies && args->path_count == 1 && cli_is_filtered(args), CLI_OPT_VERIFY,
-         "under a filter takes FILE CORPUS QUERIES (give three files)"},
-        {!verifies && args->path_count != 2 && (args->path_count != 1 || !is_hdf5(args->paths[0])),
-         CLI_OPTION_COUNT,
-         "takes two names, CORPUS and QUERIES, or one .hdf5 with train and test (several files of "
-         "a corpus have commas between)"},
-        {(!verifies || book) && !cli_given(args, CLI_OPT_K) && !within, CLI_OPTION_COUNT,
-         "-k is missing (say how many neighbours, for example -k 100, or --radius R)"},
-        {within && cli_given(args, CLI_OPT_K), CLI_OPT_RADIUS,
-         "is a truth of its own (leave -k out)"},
-        {within && cli_given(args, CLI_OPT_TIES), CLI_OPT_TIES,
-         "are of lists of k (leave it out with --radius)"},
-        {book && (within || cli_given(args, CLI_OPT_TIES)), CLI_OPT_RUNBOOK,
-         "has a file of -k neighbours for each search (leave --radius and --ties out)"},
-        {book && args->allow != NULL, CLI_OPT_RUNBOOK,
-         "says itself which rows may be found (leave --allow out)"},
-        {book && verifies && args->path_count != 3, CLI_OPT_RUNBOOK,
-         "is verified by its folder, CORPUS and QUERIES (give three names)"},
-        {!verifies && args->output == NULL, CLI_OPTION_COUNT,
-         "-o is missing (say where the truth is to be written)"},
-    };
-    return args->command != CLI_TRUTH ||
-           ((verifies ? check_none(args, error, of_making + book,
-                                   "is what the certificate says (leave it out)")
-                      : check_none(args, error, of_verifying, "goes with --verify (give both)")) &&
-            CHECK_MISTAKES(args, error, list));
-}
-
-/* Components are of one set. */
-static bool check_components(const cli_args *args, cli_error *error)
-{
-    static const cli_option_id own[] = {CLI_OPT_COMPONENTS, CLI_OPT_KEEP, CLI_OPTION_COUNT};
-    return args->command != CLI_PAIRS || args->path_count == 1 ||
-           check_none(args, error, own, "is of the rows of one file (leave OTHERS out)");
+    return CHECK_LIST(args, error, list);
 }
 
 /* The first word of kith index says what to do with the files behind it. */
 static bool check_index(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id of_build[] = {CLI_OPT_METRIC,  CLI_OPT_METHOD, CLI_OPT_TREE_HEIGHT,
-                                             CLI_OPT_K,       CLI_OPT_RECALL, CLI_OPT_SEED,
-                                             CLI_OPTION_COUNT};
-    static const cli_option_id of_graph[] = {CLI_OPT_K, CLI_OPT_RECALL, CLI_OPT_SEED,
-                                             CLI_OPTION_COUNT};
-    if (args->command != CLI_INDEX) {
-        return true;
-    }
-    const char *action = args->paths[0];
+    const bool index = args->command == CLI_INDEX;
+    const char *action = index ? args->paths[0] : "";
     const bool build = strcmp(action, "build") == 0;
     const bool stands = strcmp(action, "add") == 0 || strcmp(action, "remove") == 0;
     char unknown[CLI_ERROR_BYTES];
     (void)snprintf(unknown, sizeof unknown, "'%.64s' is no action (use build, add or remove)",
                    action);
     const mistake list[] = {
-        {!build && !stands, CLI_OPTION_COUNT, unknown},
-        {build && args->path_count != 2, CLI_OPTION_COUNT,
-         "build takes one file, the points (leave the other out)"},
-        {stands && args->path_count != 3, CLI_OPTION_COUNT,
-         "add, or remove, takes two files, an index and points or ids (give both)"},
-        {args->output == NULL, CLI_OPTION_COUNT,
-         "-o is missing (say where the index is to be written)"},
-        {build && cli_given(args, CLI_OPT_TREE_HEIGHT) && args->method != KITH_METHOD_TREE,
-         CLI_OPT_TREE_HEIGHT, "goes with --method tree alone (leave it out, or add that)"},
+        COMMAND(index && !build && !stands, unknown),
+        COMMAND(build && args->path_count != 2,
+                "build takes one file, the points (leave the other out)"),
+        COMMAND(stands && args->path_count != 3,
+                "add, or remove, takes two files, an index and points or ids (give both)"),
+        COMMAND(index && args->output == NULL,
+                "-o is missing (say where the index is to be written)"),
+        NAMED(build && args->method != KITH_METHOD_TREE,
+              "goes with --method tree alone (leave it out, or add that)", TREE_HEIGHT),
+        NAMED(stands,
+              "goes with kith index build alone, an index that stands has its own (leave it out)",
+              METRIC, METHOD, TREE_HEIGHT, K, RECALL, SEED),
+        NAMED(index && args->method != KITH_METHOD_GRAPH,
+              "goes with --method graph alone (leave it out, or add that)", K, RECALL, SEED),
+        /* Pairs that are all looked at need no descent. */
+        NAMED(GIVEN(EXACT), "does not go together with --exact (leave one out)", RECALL, ROUNDS,
+              CANDIDATES, LIST, DELTA, START, START_SHARE, UPDATES),
     };
-    return CHECK_MISTAKES(args, error, list) &&
-           (build || check_none(args, error, of_build,
-                                "goes with kith index build alone, an index that stands has its "
-                                "own (leave it out)")) &&
-           (args->method == KITH_METHOD_GRAPH ||
-            check_none(args, error, of_graph,
-                       "goes with --method graph alone (leave it out, or add that)"));
+    return CHECK_LIST(args, error, list);
 }
 
-/* Pairs that are all looked at need no descent. */
-static bool check_exact(const cli_args *args, cli_error *error)
+/* A filter is of the k nearest, at once and in one direction; exactly, but for walks. */
+static bool check_filter(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id own[] = {CLI_OPT_RECALL,      CLI_OPT_ROUNDS,  CLI_OPT_CANDIDATES,
-                                        CLI_OPT_LIST,        CLI_OPT_DELTA,   CLI_OPT_START,
-                                        CLI_OPT_START_SHARE, CLI_OPT_UPDATES, CLI_OPTION_COUNT};
-    return !cli_given(args, CLI_OPT_EXACT) ||
-           check_none(args, error, own, "does not go together with --exact (leave one out)");
+    const bool filtered = cli_is_filtered(args);
+    const bool groups = GIVEN(GROUPS);
+    const bool asked = GIVEN(QUERY_GROUPS);
+    const bool each = args->rule == KITH_RULE_EACH;
+    const bool pairs = args->command == CLI_PAIRS;
+    const bool one_set = pairs || args->command == CLI_GRAPH;
+    const short_id named = groups ? GROUPS : ALLOW;
+    const mistake list[] = {
+        NAMED(!groups, "means nothing without groups (give both)", RULE),
+        NAMED(!groups || each, "goes with groups, and rule same or other (leave it out)",
+              QUERY_GROUPS),
+        NAMED(!asked && !each && !one_set,
+              "needs --query-groups, the groups of queries (or --rule each)", GROUPS),
+        NAMED(pairs && each, "each is of lists (use same or other)", RULE),
+        NAMED(each && GIVEN(SHARDS),
+              "each has k of every group, and lists of shards have k entries (use same or other)",
+              RULE),
+        NAMED(each && args->command == CLI_TRUTH, "each has many lists a query (use same or other)",
+              RULE),
+        NAMED(
+            pairs && asked != (args->path_count == 2),
+            "goes with --query-groups of two files, and alone of one (give both, or leave it out)",
+            GROUPS),
+        NAMED(each && cli_is_radius_search(args),
+              "each is of lists of k (use same or other, or give -k too)", RULE),
+        NAMED(filtered && args->method == KITH_METHOD_DESCENT,
+              "descent finds some neighbours, under a filter all are found (leave it out)", METHOD),
+        BESIDE(filtered, named, "", "leave one out", BOTH, MUTUAL, STREAM, CHUNK, PIPELINE,
+               TREE_HEIGHT, SYMMETRIC),
+        BESIDE(filtered && !cli_is_graph_search(args), named, "", "leave one out", RECALL),
+        /* Components are of one set. */
+        NAMED(pairs && args->path_count != 1, "is of the rows of one file (leave OTHERS out)",
+              COMPONENTS, KEEP),
+    };
+    return CHECK_LIST(args, error, list);
 }
 
-/* A switch of selection, that methods with `switches` have. */
-static bool check_switch(const cli_args *args, cli_option_id option, uint32_t switches,
-                         cli_error *error)
+/* A truth is made, or held against its certificate, which says what it was made of. */
+static bool check_truth(const cli_args *args, cli_error *error)
 {
-#define ROW(NAME, number, name, switches) {KITH_SELECT_##NAME, #name, switches},
+    const bool verifies = cli_verifies_truth(args);
+    const bool makes = args->command == CLI_TRUTH && !verifies;
+    const bool within = GIVEN(RADIUS);
+    const bool book = GIVEN(RUNBOOK);
+    const bool hdf5 = args->path_count == 1 && ends_in(args->paths[0], ".hdf5", ".h5");
+    const mistake list[] = {
+        NAMED(verifies && !book, "is what the certificate says (leave it out)", K),
+        /* else in names */
+        NAMED(verifies, "is what the certificate says (leave it out)", METRIC, METHOD, OUTPUT, TIES,
+              RESTART, RADIUS),
+        NAMED(makes, "goes with --verify (give both)", SAMPLE, SEED),
+        NAMED(verifies && args->path_count == 2,
+              "takes FILE, or FILE CORPUS QUERIES (give one file, or three)", VERIFY),
+        NAMED(verifies && args->path_count == 1 && cli_is_filtered(args),
+              "under a filter takes FILE CORPUS QUERIES (give three files)", VERIFY),
+        COMMAND(makes && args->path_count != 2 && !hdf5,
+                "takes two names, CORPUS and QUERIES, or one .hdf5 with train and test (several "
+                "files of "
+                "a corpus have commas between)"),
+        COMMAND((makes || (verifies && book)) && !GIVEN(K) && !within,
+                "-k is missing (say how many neighbours, for example -k 100, or --radius R)"),
+        NAMED(makes && GIVEN(K), "is a truth of its own (leave -k out)", RADIUS),
+        NAMED(within, "are of lists of k (leave it out with --radius)", TIES),
+        NAMED(within || GIVEN(TIES),
+              "has a file of -k neighbours for each search (leave --radius and --ties out)",
+              RUNBOOK),
+        NAMED(args->allow != NULL, "says itself which rows may be found (leave --allow out)",
+              RUNBOOK),
+        NAMED(verifies && args->path_count != 3,
+              "is verified by its folder, CORPUS and QUERIES (give three names)", RUNBOOK),
+        COMMAND(makes && args->output == NULL,
+                "-o is missing (say where the truth is to be written)"),
+    };
+    return CHECK_LIST(args, error, list);
+}
+
+/* ---- Switches of selection ------------------------------------------------------------------- */
+
+/* Whether a method of selection has one of these switches; text: which methods do. */
+static bool has_switch(kith_select_method method, uint32_t switches, char text[CLI_ERROR_BYTES])
+{
+#define METHOD_ROW(NAME, number, name, switches) {KITH_SELECT_##NAME, #name, switches},
     static const struct {
         kith_select_method method;
         const char *name;
         uint32_t switches;
-    } methods[] = {KITH_PAPERS_SELECT_MAP(ROW)};
-#undef ROW
+    } methods[] = {KITH_PAPERS_SELECT_MAP(METHOD_ROW)};
+#undef METHOD_ROW
+    bool found = false;
     char list[128] = "";
-    char text[CLI_ERROR_BYTES];
-    size_t used = 0;
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
-        const bool has = (methods[i].switches & switches) != 0;
-        if (has && methods[i].method == args->select) {
-            return true;
-        }
-        if (has && used < sizeof list) {
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
-                                     methods[i].name);
+        const size_t used = strlen(list);
+        if ((methods[i].switches & switches) != 0) {
+            found = found || methods[i].method == method;
+            (void)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
+                           methods[i].name);
         }
     }
-    (void)snprintf(text, sizeof text, "goes with --select %s alone (give that, or leave it out)",
-                   list);
-    return refuse_option(args, error, option, text);
+    (void)snprintf(text, CLI_ERROR_BYTES,
+                   "goes with --select %s alone (give that, or leave it out)", list);
+    return found;
 }
 
 static bool check_switches(const cli_args *args, cli_error *error)
 {
-    static const struct {
-        cli_option_id option;
-        uint32_t switches;
-    } rows[] = {{CLI_OPT_BUFFER, KITH_SWITCH_QUEUE},      {CLI_OPT_GROUP, KITH_SWITCH_QUEUE},
-                {CLI_OPT_BUFFER_SIZE, KITH_SWITCH_QUEUE}, {CLI_OPT_LEVEL, KITH_SWITCH_MERGE},
-                {CLI_OPT_MERGE, KITH_SWITCH_MERGE},       {CLI_OPT_ALIGNED, KITH_SWITCH_ALIGNED},
-                {CLI_OPT_HEAP_SAMPLE, KITH_SWITCH_SAMPLE}};
+    char queue[CLI_ERROR_BYTES];
+    char merge[CLI_ERROR_BYTES];
+    char aligned[CLI_ERROR_BYTES];
+    char sample[CLI_ERROR_BYTES];
     const bool none = args->buffer == KITH_BUFFER_NONE;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && args->command == CLI_SELECT; i++) {
-        const cli_option_id id = rows[i].option;
-        if (!cli_given(args, id) || (id == CLI_OPT_BUFFER && none)) {
-            continue;
-        }
-        if (!check_switch(args, id, rows[i].switches, error)) {
-            return false;
-        }
-        if (id == CLI_OPT_BUFFER_SIZE && none) {
-            return refuse_option(args, error, id,
-                                 "goes with --buffer plain, full or sorted (give that, or leave it "
-                                 "out)");
-        }
-    }
-    return true;
+    const bool queues = has_switch(args->select, KITH_SWITCH_QUEUE, queue);
+    const mistake list[] = {
+        NAMED(!queues && !none, queue, BUFFER),
+        NAMED(!queues, queue, GROUP, BUFFER_SIZE),
+        NAMED(none, "goes with --buffer plain, full or sorted (give that, or leave it out)",
+              BUFFER_SIZE),
+        NAMED(!has_switch(args->select, KITH_SWITCH_MERGE, merge), merge, LEVEL, MERGE),
+        NAMED(!has_switch(args->select, KITH_SWITCH_ALIGNED, aligned), aligned, ALIGNED),
+        NAMED(!has_switch(args->select, KITH_SWITCH_SAMPLE, sample), sample, HEAP_SAMPLE),
+    };
+    return args->command != CLI_SELECT || CHECK_LIST(args, error, list);
 }
 
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
     return check_wants(args, error) && check_pairs(args, error) && check_names(args, error) &&
-           check_outputs(args, error) && check_radius(args, error) && check_method(args, error) &&
-           check_descent(args, error) && check_walk(args, error) &&
-           check_descent_numbers(args, error) && check_switches(args, error) &&
-           check_index(args, error) && check_exact(args, error) && check_filter(args, error) &&
-           check_components(args, error) && check_truth(args, error);
+           check_outputs(args, error) && check_method(args, error) && check_descent(args, error) &&
+           check_walk(args, error) && check_switches(args, error) && check_index(args, error) &&
+           check_filter(args, error) && check_truth(args, error);
 }

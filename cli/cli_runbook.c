@@ -22,11 +22,11 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { WORD_BYTES = 32 };
-static const int64_t MOST_BYTES = (int64_t)1 << 30;
 static const int64_t MOST_NUMBER = (int64_t)1 << 53;
 
 typedef struct reader {
@@ -54,9 +54,9 @@ static int reach(reader *r, int64_t number)
     cli_runbook *book = r->book;
     if (number > r->room) {
         const int64_t room = 2 * number + 64;
-        cli_step_of *steps = cli_keep((uint64_t)room, sizeof *steps);
-        CLI_FAIL_IF(steps == NULL, book->path, "no memory for %" PRId64 " steps (free some memory)",
-                    room);
+        cli_step_of *steps = NULL;
+        CLI_KEEP(steps, room, book->path, "no memory for %" PRId64 " steps (free some memory)",
+                 room);
         for (int64_t i = 0; i < r->room; i++) {
             steps[i] = book->steps[i];
         }
@@ -149,67 +149,46 @@ static int finish(reader *r)
 
 /* ---- JSON lines ------------------------------------------------------------------------------ */
 
-static void skip_blanks(const char **at)
+/* A pair of a text in quotes, and another one or a bare word, without escapes. */
+static bool take_pair(const char **at, char key[WORD_BYTES], char value[WORD_BYTES])
 {
-    *at += strspn(*at, " \t\r");
-}
-
-static bool take(const char **at, char wanted)
-{
-    skip_blanks(at);
-    const bool there = **at == wanted;
-    *at += there;
-    return there;
-}
-
-/* A text in quotes, or a bare word, without escapes. */
-static bool take_word(const char **at, char word[WORD_BYTES])
-{
-    skip_blanks(at);
-    const bool quoted = **at == '"';
-    *at += quoted;
-    const size_t length = strcspn(*at, quoted ? "\"\\" : ",} \t\r");
-    if (length == 0 || length >= WORD_BYTES) {
+    int name = 0;
+    int rest = 0;
+    (void)sscanf(*at, " \"%31[^\"\\]\" : %n", key, &name);
+    if (name == 0) {
         return false;
     }
-    memcpy(word, *at, length);
-    word[length] = '\0';
-    *at += length;
-    return !quoted || take(at, '"');
+    (void)sscanf(*at + name, (*at)[name] == '"' ? "\"%31[^\"\\]\" %n" : "%31[^,} \t\r] %n", value,
+                 &rest);
+    *at += name + rest;
+    return rest > 0;
 }
 
-static int read_object(reader *r, const char *at)
+static int read_json_line(reader *r, char *line)
 {
     static const char broken[] =
         "is no step (write {\"operation\": \"insert\", \"start\": 0, \"end\": 9})";
     cli_step_of step = {.line = r->line};
-    bool more = take(&at, '{');
-    if (!more) {
-        return fail(r, broken);
+    char key[WORD_BYTES];
+    char value[WORD_BYTES];
+    const char *begin = line + strspn(line, " \t\r");
+    const char *at = begin;
+    if (*at == '\0') {
+        return CLI_DONE;
     }
-    while (more) {
-        char key[WORD_BYTES];
-        char value[WORD_BYTES];
-        skip_blanks(&at);
-        if (*at != '"' || !take_word(&at, key) || !take(&at, ':') || !take_word(&at, value)) {
+    for (char before = '{'; *at == before; before = ',') {
+        at += 1;
+        if (!take_pair(&at, key, value)) {
             return fail(r, broken);
         }
         CLI_TRY(set(r, &step, key, value));
-        more = take(&at, ',');
     }
-    const bool ended = take(&at, '}');
-    skip_blanks(&at);
-    if (!ended || *at != '\0') {
+    if (at == begin || *at != '}' || at[1 + strspn(at + 1, " \t\r")] != '\0') {
         return fail(r, broken);
     }
     CLI_TRY(reach(r, r->book->count + 1));
     r->book->steps[r->book->count - 1] = step;
     return CLI_DONE;
-}
-
-static int read_json_line(reader *r, char *line)
-{
-    return line[strspn(line, " \t\r")] == '\0' ? CLI_DONE : read_object(r, line);
 }
 
 /* ---- YAML ------------------------------------------------------------------------------------ */
@@ -322,75 +301,72 @@ static int read_yaml_line(reader *r, char *line)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static int load(cli_runbook *book)
-{
-    FILE *file = fopen(book->path, "rb");
-    size_t used = 0;
-    size_t room = 0;
-    CLI_FAIL_IF(file == NULL, book->path, "cannot be read: %s (check the file)", strerror(errno));
-    do {
-        room = 2 * room + 65536;
-        char *text = (int64_t)room <= MOST_BYTES ? cli_keep(room + 1, 1) : NULL;
-        if (text == NULL) {
-            (void)fclose(file);
-            return cli_fail(book->path, "no memory for its lines (is it a runbook?)");
-        }
-        for (size_t i = 0; i < used; i++) {
-            text[i] = book->text[i];
-        }
-        book->text = text;
-        used += fread(text + used, 1, room - used, file);
-    } while (used == room);
-    const bool whole = ferror(file) == 0;
-    (void)fclose(file);
-    CLI_FAIL_IF(!whole, book->path, "cannot be read (check the file)");
-    book->text[used] = '\0';
-    CLI_FAIL_IF(strlen(book->text) != used, book->path, "has a byte of 0 (it is no text)");
-    return CLI_DONE;
-}
-
 /* FILE, or FILE:NAME where there is no such file. */
-static int open_file(const char *path, reader *r)
+static int take_name(const char *path, reader *r)
 {
     cli_runbook *book = r->book;
-    book->path = cli_keep(strlen(path) + 1, 1);
-    CLI_FAIL_IF(book->path == NULL, path, "no memory for its name (free some memory)");
+    CLI_KEEP(book->path, strlen(path) + 1, path, "no memory for its name (free some memory)");
     memcpy(book->path, path, strlen(path));
     char *colon = access(path, F_OK) == 0 ? NULL : strchr(book->path, ':');
     if (colon != NULL) {
         *colon = '\0';
         r->dataset = colon + 1;
     }
-    return load(book);
+    return CLI_DONE;
 }
 
-int cli_runbook_read(const char *path, cli_runbook *book)
+/* All of the file, to be freed. */
+static int load(reader *r, char **text)
 {
-    reader r = {.book = book};
-    CLI_TRY(open_file(path, &r));
-    r.bytes = (int64_t)strlen(book->text);
-    const bool json = book->text[strspn(book->text, " \t\r\n")] == '{';
-    CLI_FAIL_IF(json && r.dataset != NULL, book->path,
-                "is JSON lines, which have no datasets (leave :%s out)", r.dataset);
-    char *rest = book->text;
+    size_t room = 0;
+    FILE *file = fopen(r->book->path, "rb");
+    CLI_FAIL_IF(file == NULL, r->book->path, "cannot be read: %s (check the file)",
+                strerror(errno));
+    const ssize_t bytes = getdelim(text, &room, '\0', file);
+    const bool whole = ferror(file) == 0 && (bytes >= 0 || feof(file) != 0);
+    (void)fclose(file);
+    CLI_FAIL_IF(!whole, r->book->path, "cannot be read (check the file)");
+    r->bytes = bytes > 0 ? bytes : 0;
+    CLI_PASS_IF(bytes <= 0 || (*text)[bytes - 1] != '\0', r->book->path,
+                "has a byte of 0 (it is no text)");
+}
+
+static int read_lines(reader *r, char *rest)
+{
+    const char *path = r->book->path;
+    const bool json = rest[strspn(rest, " \t\r\n")] == '{';
+    CLI_FAIL_IF(json && r->dataset != NULL, path,
+                "is JSON lines, which have no datasets (leave :%s out)", r->dataset);
     while (rest != NULL && *rest != '\0') {
         char *line = rest;
         rest = strchr(line, '\n');
         if (rest != NULL) {
             *rest++ = '\0';
         }
-        r.line += 1;
-        CLI_TRY(json ? read_json_line(&r, line) : read_yaml_line(&r, line));
+        r->line += 1;
+        CLI_TRY(json ? read_json_line(r, line) : read_yaml_line(r, line));
     }
-    CLI_FAIL_IF(!json && !r.found && r.dataset != NULL, book->path,
-                "has no dataset %s (give one that is there)", r.dataset);
-    return finish(&r);
+    CLI_FAIL_IF(!json && !r->found && r->dataset != NULL, path,
+                "has no dataset %s (give one that is there)", r->dataset);
+    return finish(r);
+}
+
+int cli_runbook_read(const char *path, cli_runbook *book)
+{
+    reader r = {.book = book};
+    char nothing[] = "";
+    char *text = NULL;
+    CLI_TRY(take_name(path, &r));
+    int code = load(&r, &text);
+    CLI_THEN(code, read_lines(&r, r.bytes > 0 ? text : nothing));
+    free(text);
+    return code;
 }
 
 int cli_runbook_check(const cli_runbook *book, int64_t rows)
 {
-    uint8_t *bits = cli_keep((uint64_t)rows / 8 + 1, 1);
-    CLI_FAIL_IF(bits == NULL, book->path, "no memory for a bitmap (free some memory)");
+    uint8_t *bits = NULL;
+    CLI_KEEP(bits, rows / 8 + 1, book->path, "no memory for a bitmap (free some memory)");
     for (int64_t i = 0; i < book->count; i++) {
         const cli_step_of *step = &book->steps[i];
         CLI_FAIL_IF(step->end > rows, book->path,

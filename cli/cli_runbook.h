@@ -25,7 +25,6 @@ typedef struct cli_runbook {
     cli_step_of *steps;
     int64_t count;
     int64_t searches;
-    char *text;
 } cli_runbook;
 
 /* JSON lines, or the YAML of big-ann-benchmarks, of which path may choose a dataset: FILE:NAME. */

@@ -37,9 +37,7 @@ static int check_names(const cli_args *args)
 
 int cli_session_open(cli_session *session, const cli_args *args)
 {
-    if (check_names(args) != CLI_DONE) {
-        return CLI_FAILED;
-    }
+    CLI_TRY(check_names(args));
     session->start = cli_clock_now();
     session->read = kith_points_params_default();
     session->read.header = args->header;
@@ -61,16 +59,28 @@ int cli_session_open(cli_session *session, const cli_args *args)
     CLI_PASS_IF(status == KITH_OK, NULL, "%s", kith_status_text(status));
 }
 
-int cli_session_begin(cli_session *session, const cli_args *args, const char *endings)
+/* A file that was opened: points or a result. */
+typedef struct cli_owned {
+    kith_points *points;
+    kith_result *result;
+    struct cli_owned *before;
+} cli_owned;
+
+static int own(cli_session *session, cli_owned **file)
 {
-    CLI_TRY(cli_device_check(args->device));
-    CLI_TRY(cli_output_check_args(args, endings));
-    return cli_session_open(session, args);
+    CLI_KEEP(*file, 1, NULL, "no memory for a file (free some memory)");
+    (*file)->before = session->owned;
+    session->owned = *file;
+    return CLI_DONE;
 }
 
 void cli_session_close(cli_session *session)
 {
     cli_progress_clear(&session->progress);
+    for (const cli_owned *file = session->owned; file != NULL; file = file->before) {
+        kith_points_free(file->points);
+        kith_result_free(file->result);
+    }
     kith_ctx_free(session->ctx);
     session->ctx = NULL;
 }
@@ -147,16 +157,6 @@ int cli_distances_save(cli_session *session, const char *path, const kith_neighb
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-/* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
- * kith devices, which stands for all that are not there. */
-static bool is_meant(const char *name, const char *device)
-{
-    if (strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0 || strcmp(device, "cuda") == 0) {
-        return strncmp(device, "cuda", 4) == 0;
-    }
-    return strcmp(name, device) == 0;
-}
-
 /* The reason has its own way out in brackets, mostly; the processor is always one. */
 static int refuse_device(const char *where, const char *reason)
 {
@@ -166,12 +166,16 @@ static int refuse_device(const char *where, const char *reason)
     return cli_fail(where, "%s (use --device cpu)", reason);
 }
 
+/* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
+ * kith devices, which stands for all that are not there. */
 static int check_device(const char *where, const char *name)
 {
+    const bool any = strcmp(name, "cuda") == 0 || strcmp(name, "cuda:all") == 0;
     kith_device refused = {0};
     kith_device device = {.struct_size = (uint32_t)sizeof device};
     for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
-        if (is_meant(name, device.name)) {
+        if (any || strcmp(device.name, "cuda") == 0 ? strncmp(device.name, "cuda", 4) == 0
+                                                    : strcmp(device.name, name) == 0) {
             if (device.available != 0) {
                 return CLI_DONE;
             }
@@ -212,9 +216,12 @@ int cli_device_check(const char *given)
 static int read_points(cli_session *session, const char *path, const kith_points_params *params,
                        cli_points *points)
 {
+    cli_owned *file = NULL;
     points->path = path;
-    CLI_TRY(cli_session_check(session,
-                              kith_points_open(session->ctx, path, params, &points->handle), path));
+    CLI_TRY(own(session, &file));
+    CLI_TRY(cli_session_check(session, kith_points_open(session->ctx, path, params, &file->points),
+                              path));
+    points->handle = file->points;
     points->matrix = kith_points_matrix(points->handle);
     cli_source_keep(path, points->handle);
     return CLI_DONE;
@@ -225,8 +232,11 @@ int cli_session_read(cli_session *session, const char *path, cli_points *points)
     return read_points(session, path, &session->read, points);
 }
 
-void cli_points_close(cli_points *points)
+void cli_points_close(cli_session *session, cli_points *points)
 {
+    for (cli_owned *file = session->owned; file != NULL; file = file->before) {
+        file->points = file->points == points->handle ? NULL : file->points;
+    }
     kith_points_free(points->handle);
     points->handle = NULL;
     points->matrix = NULL;
@@ -243,9 +253,13 @@ int cli_points_check_like(const char *path, const kith_matrix *points, const cha
                 kith_dtype_name(points->dtype), other_path, kith_dtype_name(other->dtype));
 }
 
-int cli_session_result(cli_session *session, const char *path, kith_result **result)
+int cli_session_result(cli_session *session, const char *path, const kith_neighbors **lists)
 {
-    return cli_session_check(session, kith_result_open(session->ctx, path, result), path);
+    cli_owned *file = NULL;
+    CLI_TRY(own(session, &file));
+    CLI_TRY(cli_session_check(session, kith_result_open(session->ctx, path, &file->result), path));
+    *lists = kith_result_neighbors(file->result);
+    return CLI_DONE;
 }
 
 int cli_session_inspect(cli_session *session, const char *path, const kith_points_params *params,
@@ -268,8 +282,7 @@ static int read_column(cli_session *session, const char *path, int64_t rows, cli
     return read_points(session, path, &params, points);
 }
 
-/* NaN for types that labels and ids do not come in. */
-static double value_at(const kith_matrix *m, int64_t row, int64_t col)
+double cli_value_at(const kith_matrix *m, int64_t row, int64_t col)
 {
     const int64_t bytes = kith_dtype_bytes(m->dtype);
     const int64_t stride = m->stride_bytes != 0 ? m->stride_bytes : m->cols * bytes;
@@ -292,81 +305,56 @@ static double value_at(const kith_matrix *m, int64_t row, int64_t col)
     }
 }
 
-static int check_shape(const kith_matrix *matrix, const char *path, const cli_points *of)
+int cli_column_read(cli_session *session, const char *path, const cli_points *of,
+                    cli_points *column)
 {
-    CLI_FAIL_IF(matrix->cols != 1, path,
-                "has %" PRId32 " columns, must have one (give a number for each row)",
-                matrix->cols);
-    CLI_FAIL_IF(matrix->rows != of->matrix->rows, path,
-                "has %" PRId64 " numbers, %s has %" PRId64 " rows (give one for each "
-                "row)",
-                matrix->rows, of->path, of->matrix->rows);
-    return CLI_DONE;
-}
-
-static int copy_labels(const kith_matrix *matrix, cli_labels *labels)
-{
-    CLI_FAIL_IF(matrix->dtype != KITH_F64 && matrix->dtype != KITH_F32 &&
-                    matrix->dtype != KITH_U8 && matrix->dtype != KITH_I8,
-                labels->path,
-                "holds %s, which is not read as numbers (kith convert makes .csv of it)",
-                kith_dtype_name(matrix->dtype));
-    labels->count = matrix->rows;
-    labels->values = malloc((size_t)matrix->rows * sizeof *labels->values); /* rows below 2^32 */
-    CLI_FAIL_IF(labels->values == NULL, labels->path,
-                "no memory for %" PRId64 " labels (give fewer)", matrix->rows);
-    for (int64_t row = 0; row < matrix->rows; row++) {
-        labels->values[row] = value_at(matrix, row, 0);
-    }
-    return CLI_DONE;
+    CLI_TRY(read_column(session, path, of->matrix->rows, column));
+    const kith_matrix *m = column->matrix;
+    CLI_FAIL_IF(m->cols != 1, path,
+                "has %" PRId32 " columns, must have one (give a number for each row)", m->cols);
+    CLI_FAIL_IF(m->rows != of->matrix->rows, path,
+                "has %" PRId64 " numbers, %s has %" PRId64 " rows (give one for each row)", m->rows,
+                of->path, of->matrix->rows);
+    CLI_PASS_IF(m->dtype == KITH_F64 || m->dtype == KITH_F32 || m->dtype == KITH_U8 ||
+                    m->dtype == KITH_I8,
+                path, "holds %s, which is not read as numbers (kith convert makes .csv of it)",
+                kith_dtype_name(m->dtype));
 }
 
 int cli_labels_read(cli_session *session, const char *path, const cli_points *of,
                     cli_labels *labels)
 {
-    cli_points points = {.path = path};
+    cli_points column = {.path = path};
     labels->path = path;
-    int code = read_column(session, path, of->matrix->rows, &points);
-    CLI_THEN(code, check_shape(points.matrix, path, of));
-    CLI_THEN(code, copy_labels(points.matrix, labels));
-    cli_points_close(&points);
-    return code;
-}
-
-void cli_labels_free(cli_labels *labels)
-{
-    free(labels->values);
-    labels->values = NULL;
-}
-
-static int copy_ids(const cli_points *points, const char *of, int64_t rows, cli_ids *ids)
-{
-    const kith_matrix *m = points->matrix;
-    ids->count = 0;
-    ids->values = cli_keep((uint64_t)m->rows * (uint64_t)m->cols, sizeof *ids->values);
-    CLI_FAIL_IF(ids->values == NULL, points->path,
-                "no memory for %" PRId64 " x %" PRId32 " ids (give fewer)", m->rows, m->cols);
-    for (int64_t row = 0; row < m->rows; row++) {
-        for (int64_t col = 0; col < m->cols; col++) {
-            const double value = value_at(m, row, col);
-            CLI_FAIL_IF(!(value >= 0.0 && value < (double)rows && value == floor(value)),
-                        points->path,
-                        "row %" PRId64 ", column %" PRId64 " holds %.17g, which is no row "
-                        "of %s (give whole numbers from 0 to %" PRId64 ")",
-                        row, col, value, of, rows - 1);
-            ids->values[ids->count++] = (uint32_t)value;
-        }
+    CLI_TRY(cli_column_read(session, path, of, &column));
+    labels->count = column.matrix->rows;
+    CLI_KEEP(labels->values, labels->count, path, "no memory for %" PRId64 " labels (give fewer)",
+             labels->count);
+    for (int64_t row = 0; row < labels->count; row++) {
+        labels->values[row] = cli_value_at(column.matrix, row, 0);
     }
+    cli_points_close(session, &column);
     return CLI_DONE;
 }
 
 int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t rows, cli_ids *ids)
 {
     cli_points points = {.path = path};
-    int code = read_column(session, path, 0, &points);
-    CLI_THEN(code, copy_ids(&points, of, rows, ids));
-    cli_points_close(&points);
-    return code;
+    CLI_TRY(read_column(session, path, 0, &points));
+    const kith_matrix *m = points.matrix;
+    ids->count = m->rows * m->cols;
+    CLI_KEEP(ids->values, ids->count, path,
+             "no memory for %" PRId64 " x %" PRId32 " ids (give fewer)", m->rows, m->cols);
+    for (int64_t i = 0; i < ids->count; i++) {
+        const double value = cli_value_at(m, i / m->cols, i % m->cols);
+        CLI_FAIL_IF(!(value >= 0.0 && value < (double)rows && value == floor(value)), path,
+                    "row %" PRId64 ", column %" PRId64 " holds %.17g, which is no row "
+                    "of %s (give whole numbers from 0 to %" PRId64 ")",
+                    i / m->cols, i % m->cols, value, of, rows - 1);
+        ids->values[i] = (uint32_t)value;
+    }
+    cli_points_close(session, &points);
+    return CLI_DONE;
 }
 
 /* ---- Which points ---------------------------------------------------------------------------- */

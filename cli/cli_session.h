@@ -9,6 +9,7 @@
 
 typedef struct cli_session {
     kith_ctx *ctx;
+    struct cli_owned *owned; /* files that were opened, which the session closes */
     cli_progress progress;
     double start;
     kith_points_params read; /* how points are read */
@@ -24,8 +25,6 @@ typedef struct cli_points {
 
 /* These return an exit code, and have printed why when it is not CLI_DONE. */
 int cli_session_open(cli_session *session, const cli_args *args);
-/* The same of a command whose answer goes to -o: its device can be had, its outputs written. */
-int cli_session_begin(cli_session *session, const cli_args *args, const char *endings);
 void cli_session_close(cli_session *session);
 
 /* Whether --device NAME can be had, or what KITH_DEVICE names where it is not given (NULL). */
@@ -48,24 +47,31 @@ bool cli_session_names(const cli_session *session, const char *path, size_t byte
 /* ---- Files ---------------------------------------------------------------------------------- */
 
 int cli_session_read(cli_session *session, const char *path, cli_points *points);
-void cli_points_close(cli_points *points);
+/* Before the session does it. */
+void cli_points_close(cli_session *session, cli_points *points);
 /* That both have the same columns; type: and the same type. */
 int cli_points_check_like(const char *path, const kith_matrix *points, const char *other_path,
                           const kith_matrix *other, bool type);
-int cli_session_result(cli_session *session, const char *path, kith_result **result);
+/* Lists of a graph or result. */
+int cli_session_result(cli_session *session, const char *path, const kith_neighbors **lists);
 /* What its header says. */
 int cli_session_inspect(cli_session *session, const char *path, const kith_points_params *params,
                         kith_file_info *info);
 
-/* Labels: a file of one column in any format of points, one number for each row of `of`. */
+/* A file of one column in any format of points, a number for each row of `of`. */
+int cli_column_read(cli_session *session, const char *path, const cli_points *of,
+                    cli_points *column);
+/* The value there; NaN in types that numbers of rows do not come in. */
+double cli_value_at(const kith_matrix *matrix, int64_t row, int64_t col);
+
+/* Labels: such a column. */
 typedef struct cli_labels {
     const char *path;
     int64_t count;
-    double *values; /* owned; NULL: not read */
+    double *values; /* NULL: not read */
 } cli_labels;
 int cli_labels_read(cli_session *session, const char *path, const cli_points *of,
                     cli_labels *labels);
-void cli_labels_free(cli_labels *labels);
 
 /* Numbers of rows: a file of whole numbers, in any shape and any format of points, all rows of
  * `of`, which has that many. */

@@ -6,113 +6,90 @@
 #include "cli_output.h"
 #include "cli_part.h"
 #include "cli_stream.h"
+#include "cli_work.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- From beginning to end ------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
-static int read_points(cli_job *job)
+static int read_files(cli_job *job)
 {
     const cli_args *args = job->args;
-    const double start = cli_clock_now();
     CLI_TRY(cli_is_graph_search(args) ? cli_walk_read(job) : cli_job_read_corpus(job));
     if (args->path_count > 1) {
         CLI_TRY(cli_session_read(&job->session, args->paths[args->path_count - 1], &job->queries));
+        CLI_TRY(cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
+                                      job->corpus.matrix, false));
     }
-    job->seconds_read = cli_clock_now() - start;
-    CLI_TRY(job->queries.matrix == NULL
-                ? CLI_DONE
-                : cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
-                                        job->corpus.matrix, false));
     CLI_TRY(cli_period_make(args, job->corpus.matrix->cols, &job->period));
     return cli_filter_read(job);
 }
 
-static int solve_job(cli_job *job, const cli_engine *engine)
+static int plan_job(cli_job *job)
+{
+    cli_part_take(job);
+    if (job->engine->plan != NULL && !cli_part_is_empty(job)) {
+        CLI_TRY(job->engine->plan(job));
+    }
+    cli_part_plan(job);
+    cli_job_count_need(job);
+    job->saved = job->engine->save == NULL || cli_stream_wanted(job);
+    return cli_stream_wanted(job)
+               ? cli_stream_plan(job)
+               : cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes);
+}
+
+/* Of this process' part. */
+static int solve_part(cli_job *job)
 {
     CLI_TRY(cli_part_meet(job, NULL));
     if (cli_part_is_empty(job)) {
         return CLI_DONE;
     }
-    CLI_TRY(engine->solve(job));
-    job->report.struct_size = (uint32_t)sizeof job->report;
-    CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report)));
+    CLI_TRY(job->engine->solve(job));
+    CLI_TRY(cli_job_take_report(job));
     job->exact = job->report.exact;
-    CLI_FAIL_IF(job->exact != KITH_CERTIFIED && !job->descends && !cli_is_graph_search(job->args),
+    CLI_PASS_IF(job->exact == KITH_CERTIFIED || job->descends || cli_is_graph_search(job->args),
                 job->corpus.path,
                 "the answer was not certified, nothing was written "
                 "(this should be impossible, please report it)");
-    return CLI_DONE;
 }
 
-/* Lists of all, at who leads. */
-static int join_parts(cli_job *job)
+static int solve_job(cli_job *job)
 {
-    double *const seconds[] = {&job->seconds_read};
     kith_neighbors *lists = &job->forward;
     const uint64_t k = (uint64_t)job->args->k * (uint64_t)job->lists;
+    if (job->chunk_rows > 0) {
+        return cli_stream_solve(job);
+    }
+    CLI_TRY(solve_part(job));
     CLI_TRY(cli_part_collect(job, lists->ids, k * sizeof *lists->ids));
     CLI_TRY(cli_part_collect(job, lists->distances, k * sizeof *lists->distances));
-    CLI_TRY(cli_part_report(job, seconds, 1));
+    CLI_TRY(cli_part_report(job));
     lists->rows = job->part.all != NULL ? job->part.all->rows : lists->rows;
     return CLI_DONE;
 }
 
-static int solve_and_save(cli_job *job, const cli_engine *engine)
+static int save_job(cli_job *job)
 {
-    CLI_TRY(solve_job(job, engine));
-    if (cli_signal_came()) {
-        return cli_session_check(&job->session, KITH_E_CANCELLED, job->corpus.path);
-    }
-    CLI_TRY(join_parts(job));
-    if (!cli_part_leads(job)) {
-        return CLI_DONE;
-    }
-    const double start = cli_clock_now();
     CLI_TRY(job->points.rows == 0 ? cli_job_claim(job) : CLI_DONE);
-    CLI_TRY(engine->save(job));
-    job->seconds_write = cli_clock_now() - start;
-    return CLI_DONE;
-}
-
-static int run_job(cli_job *job, const cli_engine *engine)
-{
-    CLI_TRY(cli_session_begin(&job->session, job->args,
-                              engine->output_endings != NULL ? engine->output_endings
-                                                             : cli_output_endings(engine->holds)));
-    CLI_TRY(read_points(job));
-    cli_part_take(job);
-    if (engine->plan != NULL && !cli_part_is_empty(job)) {
-        CLI_TRY(engine->plan(job));
-    }
-    if (job->part.all != NULL) {
-        cli_part_plan(job);
-    }
-    cli_job_count_need(job);
-    const bool streams = cli_stream_wanted(job);
-    const bool dry = cli_given(job->args, CLI_OPT_DRY_RUN);
-    CLI_TRY(streams
-                ? cli_stream_run(job)
-                : cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes));
-    if (dry) {
-        cli_part_return(job);
-        cli_job_tell_plan(job);
-        return CLI_DONE;
-    }
-    CLI_TRY(streams ? CLI_DONE : solve_and_save(job, engine));
-    if (cli_part_leads(job)) {
-        cli_job_tell(job, engine);
-    }
-    return CLI_DONE;
+    return job->engine->save(job);
 }
 
 static int run(const cli_args *args, const cli_engine *engine)
 {
-    cli_job job = {.args = args};
-    const int code = run_job(&job, engine);
-    cli_job_close(&job);
-    return code;
+    const cli_work work = {.checks_device = true,
+                           .endings = engine->output_endings,
+                           .holds = engine->holds,
+                           .read = read_files,
+                           .plan = plan_job,
+                           .tell_plan = cli_job_tell_plan,
+                           .solve = solve_job,
+                           .save = save_job,
+                           .tell = cli_job_tell};
+    cli_job job = {.args = args, .engine = engine};
+    return cli_work_run(&job, &work);
 }
 
 /* ---- Within a radius ------------------------------------------------------------------------- */
@@ -124,7 +101,7 @@ static int solve_radius(cli_job *job)
     params.metric = cli_job_metric(job);
     params.radius = args->radius;
     params.method = args->method;
-    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.flags = cli_self(args);
     params.count_only = args->output == NULL;
     params.period = job->period;
     params.filter = cli_is_filtered(args) ? &job->filter : NULL;
@@ -197,7 +174,6 @@ static int plan_shards(cli_job *job)
     CLI_TRY(check_parts(job->args));
     CLI_TRY(cli_graph_plan(job));
     make_request(job, &r);
-    job->shard_plan.struct_size = (uint32_t)sizeof job->shard_plan;
     const int code = cli_job_check(
         job, kith_plan_shards(job->session.ctx, job->corpus.matrix, &r.shards, &job->shard_plan));
     job->planned = false; /* the plan of the whole at once is none of this job's */
@@ -252,7 +228,6 @@ static int solve_shards(cli_job *job)
     make_request(job, &r);
     r.shards.job = same;
     job->session.silent = true;
-    job->sharded.struct_size = (uint32_t)sizeof job->sharded;
     code = check_shards(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
                                                args->shards, args->output, &job->sharded));
     job->descent.recall = job->sharded.recall;
@@ -260,67 +235,26 @@ static int solve_shards(cli_job *job)
     return code == CLI_INTERRUPTED ? tell_interrupted(job) : code;
 }
 
-/* The library has written the result while it was made. */
-static int save_shards(cli_job *job)
-{
-    (void)job;
-    return CLI_DONE;
-}
-
-static const cli_engine shards = {KITH_FILE_LISTS_OUT, NULL,        plan_shards,
-                                  solve_shards,        save_shards, NULL};
+static const cli_engine shards = {KITH_FILE_LISTS_OUT, NULL, plan_shards, solve_shards, NULL, NULL};
 
 /* ---- The report ----------------------------------------------------------------------------- */
 
 static void tell_shard_plan(cli_report *r, const cli_job *job)
 {
-    char text[2][CLI_SIZE_BYTES];
     const kith_shard_plan *p = &job->shard_plan;
-    cli_say(r, "shards: %" PRId32 " of at most %" PRId64 " rows, %" PRId64 " steps\n", p->shards,
-            p->rows, p->steps);
-    if (p->groups > 0) {
-        cli_say(r,
-                "or groups, if points allow: %" PRId32 " or more, of at most %" PRId64
-                " rows, a step each\n",
-                p->groups, p->group_rows);
-    }
-    cli_say(r, "memory: planned %s\n", cli_message_size(p->peak_bytes, text[0]));
-    cli_say(r, "disk: %s in %s, result %s\n", cli_message_size(p->folder_bytes, text[0]),
-            cli_message_safe(job->args->shards), cli_message_size(p->result_bytes, text[1]));
-    cli_put(r, INT("count", p->shards), INT("steps", p->steps), INT("rows", p->rows),
-            INT("groups", p->groups), INT("group_rows", p->group_rows),
-            UINT("peak_bytes", p->peak_bytes), UINT("gpu_bytes", p->gpu_bytes),
-            UINT("folder_bytes", p->folder_bytes), UINT("result_bytes", p->result_bytes));
-}
-
-static void say_done(const cli_report *r, const kith_shard_report *s)
-{
-    char text[2][CLI_SIZE_BYTES];
-    cli_say(r, "shards: %" PRId32 ", %" PRId64 " steps, %" PRId64 " stood already", s->shards,
-            s->steps, s->steps_stood);
-    if (s->rebuilt > 0) {
-        cli_say(r, ", %" PRId32 " shards were made again", s->rebuilt);
-    }
-    if (s->groups_cover > 0.0) {
-        cli_say(r,
-                "\ngroups: %s%.4f of a sample's true neighbours share one (%.4f wanted), a "
-                "point is in %.3f",
-                s->groups > 0 ? "" : "none, ", s->groups_cover, s->groups_wanted,
-                s->groups_overlap);
-    }
-    if (s->pairs_met + s->pairs_skipped > 0) {
-        cli_say(r,
-                "\npairs of shards: %" PRId64 " met, %" PRId64
-                " are too far apart; %.1f %% of the pairs of rows were left out",
-                s->pairs_met, s->pairs_skipped, 100.0 * s->rows_skipped);
-    }
-    cli_say(r, "\ndisk: %s read, %s written\n", cli_message_size(s->bytes_read, text[0]),
-            cli_message_size(s->bytes_written, text[1]));
-    cli_say(r,
-            "seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
-            "%.3f, result %.3f, total %.3f\n",
-            s->seconds_compute, s->seconds_sample, s->seconds_group, s->seconds_wait,
-            s->seconds_result, s->seconds_total);
+    cli_tell(r, "shards: {count} of at most {rows} rows, {steps} steps\n", INT("count", p->shards),
+             INT("steps", p->steps), INT("rows", p->rows));
+    cli_tell(r,
+             p->groups > 0 ? "or groups, if points allow: {groups} or more, of at most "
+                             "{group_rows} rows, a step each\n"
+                           : "",
+             INT("groups", p->groups), INT("group_rows", p->group_rows));
+    cli_tell(r,
+             "memory: planned {peak_bytes~}\n"
+             "disk: {folder_bytes~} in {folder}, result {result_bytes~}\n",
+             TEXT(".folder", job->args->shards), UINT("peak_bytes", p->peak_bytes),
+             UINT("gpu_bytes", p->gpu_bytes), UINT("folder_bytes", p->folder_bytes),
+             UINT("result_bytes", p->result_bytes));
 }
 
 /* Seconds that the job took, one after another: their sum is the total. */
@@ -336,33 +270,52 @@ static void put_stages(cli_report *r, const kith_shard_report *s)
         NUMBER("rest", s->seconds_total - spent));
 }
 
-static void put_done(cli_report *r, const kith_shard_report *s)
+static void tell_done(cli_report *r, const kith_shard_report *s)
 {
-    cli_put(r, INT("count", s->shards), INT("steps", s->steps), INT("stood", s->steps_stood),
-            INT("rebuilt", s->rebuilt), INT("parts", s->parts), INT("pairs_met", s->pairs_met),
-            INT("pairs_skipped", s->pairs_skipped), NUMBER("rows_skipped", s->rows_skipped),
-            UINT("bytes_read", s->bytes_read), UINT("bytes_written", s->bytes_written),
-            NUMBER("compute_seconds", s->seconds_compute), NUMBER("wait_seconds", s->seconds_wait),
-            NUMBER("result_seconds", s->seconds_result), NUMBER("total_seconds", s->seconds_total),
-            NUMBER("sample_seconds", s->seconds_sample), NUMBER("group_seconds", s->seconds_group),
-            INT("groups", s->groups), NUMBER("groups_cover", s->groups_cover),
-            NUMBER("groups_wanted", s->groups_wanted), NUMBER("groups_overlap", s->groups_overlap),
-            NUMBER("compute_share",
-                   s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0));
+    const double total = s->seconds_total;
+    cli_tell(r, "shards: {count}, {steps} steps, {stood} stood already", INT("count", s->shards),
+             INT("steps", s->steps), INT("stood", s->steps_stood));
+    cli_tell(r, s->rebuilt > 0 ? ", {rebuilt} shards were made again" : "",
+             INT("rebuilt", s->rebuilt), INT("parts", s->parts));
+    if (s->groups_cover > 0.0) {
+        cli_tell(r,
+                 "\ngroups: {none}{cover:.4f} of a sample's true neighbours share one "
+                 "({wanted:.4f} wanted), a point is in {overlap:.3f}",
+                 TEXT(".none", s->groups > 0 ? "" : "none, "), NUMBER(".cover", s->groups_cover),
+                 NUMBER(".wanted", s->groups_wanted), NUMBER(".overlap", s->groups_overlap));
+    }
+    cli_tell(r,
+             s->pairs_met + s->pairs_skipped > 0
+                 ? "\npairs of shards: {pairs_met} met, {pairs_skipped} are too far apart; "
+                   "{rows_skipped:.1%} of the pairs of rows were left out"
+                 : "",
+             INT("pairs_met", s->pairs_met), INT("pairs_skipped", s->pairs_skipped),
+             NUMBER("rows_skipped", s->rows_skipped));
+    cli_tell(r, "\ndisk: {bytes_read~} read, {bytes_written~} written\n",
+             UINT("bytes_read", s->bytes_read), UINT("bytes_written", s->bytes_written));
+    cli_tell(r,
+             "seconds of shards: compute {compute_seconds:.3f} (sample {sample_seconds:.3f}, "
+             "groups {group_seconds:.3f}), wait for the disk {wait_seconds:.3f}, result "
+             "{result_seconds:.3f}, total {total_seconds:.3f}\n",
+             NUMBER("compute_seconds", s->seconds_compute), NUMBER("wait_seconds", s->seconds_wait),
+             NUMBER("result_seconds", s->seconds_result), NUMBER("total_seconds", total),
+             NUMBER("sample_seconds", s->seconds_sample), NUMBER("group_seconds", s->seconds_group),
+             INT("groups", s->groups), NUMBER("groups_cover", s->groups_cover),
+             NUMBER("groups_wanted", s->groups_wanted), NUMBER("groups_overlap", s->groups_overlap),
+             NUMBER("compute_share", total > 0.0 ? s->seconds_compute / total : 0.0));
     put_stages(r, s);
 }
 
 void cli_shards_tell(cli_report *r, const cli_job *job, bool planned)
 {
     const kith_shard_report *s = &job->sharded;
-    cli_put_open(r, "shards");
+    cli_put_open(r, "shards", '{');
     if (planned) {
         tell_shard_plan(r, job);
     } else {
-        say_done(r, s);
-        put_done(r, s);
+        tell_done(r, s);
     }
-    cli_put_close(r);
+    cli_put_close(r, '}');
     if (!planned && s->recall.rows > 0) {
         cli_put_estimate(r, &s->recall);
     }
@@ -393,9 +346,8 @@ static int plan_symmetric(cli_job *job)
 static int solve_symmetric(cli_job *job)
 {
     CLI_TRY(cli_job_allocate(job, &job->forward, job->corpus.matrix->rows));
-    job->forward.distances64 = cli_keep(entries_of(job), sizeof(double));
-    CLI_FAIL_IF(job->forward.distances64 == NULL, job->corpus.path,
-                "no memory for the distances (take a smaller k)");
+    CLI_KEEP(job->forward.distances64, entries_of(job), job->corpus.path,
+             "no memory for the distances (take a smaller k)");
     return cli_graph_solve(job);
 }
 
@@ -415,13 +367,10 @@ int cli_graph(const cli_args *args)
                                      cli_job_save_forward, NULL};
     static const cli_engine symmetric = {KITH_FILE_RANGES_OUT, NULL,           plan_symmetric,
                                          solve_symmetric,      save_symmetric, "edges"};
-    if (cli_is_radius_search(args)) {
-        return run(args, &within);
-    }
-    if (cli_given(args, CLI_OPT_SHARDS)) {
-        return run(args, &shards);
-    }
-    return run(args, cli_given(args, CLI_OPT_SYMMETRIC) ? &symmetric : &lists);
+    return run(args, cli_is_radius_search(args)           ? &within
+                     : cli_given(args, CLI_OPT_SHARDS)    ? &shards
+                     : cli_given(args, CLI_OPT_SYMMETRIC) ? &symmetric
+                                                          : &lists);
 }
 
 /* ---- Searches: one direction, both (--both), pairs that choose each other (--mutual) --------- */
@@ -436,13 +385,8 @@ static int solve_search(cli_job *job)
     CLI_TRY(cli_job_allocate(job, &job->forward, cli_part_room(job)));
     job->forward.rows = job->queries.matrix->rows;
     const kith_search_params params = cli_job_params(job);
-    return cli_job_check_rows(
-        job,
-        job->prepared != NULL ? kith_index_search(job->session.ctx, job->prepared,
-                                                  job->queries.matrix, &params, &job->forward, NULL)
-                              : kith_search(job->session.ctx, job->corpus.matrix,
-                                            job->queries.matrix, &params, &job->forward, NULL),
-        0);
+    return cli_job_check_rows(job, cli_job_search(job, job->queries.matrix, &params, &job->forward),
+                              0);
 }
 
 static int plan_both(cli_job *job)
@@ -509,8 +453,8 @@ static int save_mutual(cli_job *job)
         return CLI_DONE;
     }
     CLI_FAIL_IF(job->pairs == 0, path, "no pair is mutual, nothing was written (give a larger k)");
-    double *pairs = cli_keep((uint64_t)job->pairs * 2, sizeof *pairs);
-    CLI_FAIL_IF(pairs == NULL, path, "no memory for the pairs (give a smaller k)");
+    double *pairs = NULL;
+    CLI_KEEP(pairs, 2 * job->pairs, path, "no memory for the pairs (give a smaller k)");
     (void)collect_mutual(job, pairs);
     const kith_matrix matrix = {.data = pairs, .rows = job->pairs, .cols = 2, .dtype = KITH_F64};
     return cli_points_save(&job->session, path, &matrix);
@@ -526,17 +470,11 @@ int cli_search(const cli_args *args)
                                       solve_both, save_mutual,       "mutual pairs"};
     static const cli_engine walk = {KITH_FILE_LISTS_OUT,  NULL, NULL, cli_walk_solve,
                                     cli_job_save_forward, NULL};
-    if (args->team != NULL && args->team->divides_corpus) {
-        return run(args, &cli_engine_parts);
-    }
-    if (cli_is_graph_search(args)) {
-        return run(args, &walk);
-    }
-    if (cli_is_radius_search(args)) {
-        return run(args, &within);
-    }
-    if (cli_given(args, CLI_OPT_MUTUAL)) {
-        return run(args, &mutual);
-    }
-    return run(args, cli_given(args, CLI_OPT_BOTH) ? &both : &one);
+    const bool parts = args->team != NULL && args->team->divides_corpus;
+    return run(args, parts                             ? &cli_engine_parts
+                     : cli_is_graph_search(args)       ? &walk
+                     : cli_is_radius_search(args)      ? &within
+                     : cli_given(args, CLI_OPT_MUTUAL) ? &mutual
+                     : cli_given(args, CLI_OPT_BOTH)   ? &both
+                                                       : &one);
 }

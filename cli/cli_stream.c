@@ -15,17 +15,17 @@
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
-                    void (*beside)(cli_job *job, const void *arg), const void *arg)
+int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least, void (*beside)(cli_job *job))
 {
     const int64_t all = job->queries.matrix->rows;
     const uint64_t limit = job->args->memory_bytes;
+    job->whole = job->plan;
     job->screened = strcmp(job->plan.method, "screen") == 0;
     for (*rows = *rows < all ? *rows : all;; *rows /= 2) {
         const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, *rows);
         job->planned = false;
         CLI_TRY(cli_job_plan(job, job->corpus.matrix, &queries));
-        beside(job, arg);
+        beside(job);
         cli_job_count_need(job);
         if (limit == 0 || job->need_bytes <= limit || *rows <= least) {
             return cli_job_check_memory(job->corpus.path, job->need_bytes, limit);
@@ -33,9 +33,10 @@ int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
     }
 }
 
-static void choose_solver(cli_chunks *c, const kith_plan *whole)
+static void choose_solver(cli_chunks *c)
 {
     const cli_job *job = c->job;
+    const kith_plan *whole = &job->whole;
     const int64_t left = job->queries.matrix->rows - c->first;
     const bool tree = strcmp(whole->method, "tree") == 0;
     c->gpu = strcmp(whole->backend, "cpu") != 0;
@@ -92,18 +93,12 @@ static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_
     return kith_index_search(job->session.ctx, corpus, queries, &params, table, NULL);
 }
 
-/* Times are sums. */
 static void add_report(cli_chunks *c, const kith_report *one, int64_t rows)
 {
     kith_report *all = &c->job->report;
     const double share = (double)rows / (double)(c->first + rows - c->job->resumed_rows);
     kith_report sum = *one;
-    sum.seconds_check += all->seconds_check;
-    sum.seconds_prepare += all->seconds_prepare;
-    sum.seconds_screen += all->seconds_screen;
-    sum.seconds_rescore += all->seconds_rescore;
-    sum.seconds_select += all->seconds_select;
-    cli_job_add_report(all, one, share, &sum);
+    cli_job_add_report(all, one, share, true, &sum);
     *all = sum;
 }
 
@@ -161,14 +156,14 @@ int cli_chunks_solve(cli_chunks *c, kith_neighbors *table)
     return CLI_DONE;
 }
 
-void cli_chunks_begin(cli_chunks *c, const kith_plan *whole)
+void cli_chunks_begin(cli_chunks *c)
 {
+    const kith_plan *whole = &c->job->whole;
     kith_report *report = &c->job->report;
-    report->struct_size = (uint32_t)sizeof *report; /* that of a job with no chunk left to solve */
-    report->exact = 1;
+    report->exact = 1; /* of a job with no chunk left to solve */
     memcpy(report->screen, whole->method, sizeof report->screen);
     memcpy(report->backend, whole->backend, sizeof report->backend);
-    choose_solver(c, whole);
+    choose_solver(c);
 }
 
 void cli_chunks_end(cli_chunks *c)
@@ -179,61 +174,37 @@ void cli_chunks_end(cli_chunks *c)
 
 /* ---- Chunks on their way to disk ------------------------------------------------------------- */
 
-/* Chunks of a result on their way to disk: a thread writes one while the next is computed. Two
- * tables, so that never more than two chunks are in memory. */
+/* A thread writes one chunk while the next is computed. Two tables, so that never more than two
+ * chunks are in memory. */
 typedef struct writer {
     kith_ctx *ctx; /* the thread's own */
     kith_result_stream *stream;
     kith_neighbors tables[2];
-    int next; /* the one that may be filled */
+    int next;     /* the one that may be filled; */
+    bool running; /*   the other one is on its way */
     pthread_t thread;
-    bool running;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t changed;
-    const kith_neighbors *given; /* to be written; NULL: nothing */
-    bool ending;
-    kith_status status; /* of the first piece that failed */
+    kith_status status; /* of the last piece */
     double seconds;     /* of writing */
 } writer;
 
-static void *write_chunks(void *arg)
+static void *write_chunk(void *arg)
 {
     writer *w = arg;
-    (void)pthread_mutex_lock(&w->lock);
-    for (;;) {
-        while (w->given == NULL && !w->ending) {
-            (void)pthread_cond_wait(&w->changed, &w->lock);
-        }
-        if (w->given == NULL) {
-            break;
-        }
-        const kith_neighbors *piece = w->given;
-        kith_status status = w->status;
-        (void)pthread_mutex_unlock(&w->lock);
-        const double start = cli_clock_now();
-        if (status == KITH_OK) {
-            status = kith_result_stream_put(w->ctx, w->stream, piece);
-        }
-        (void)pthread_mutex_lock(&w->lock);
-        w->seconds += cli_clock_now() - start;
-        w->status = status;
-        w->given = NULL;
-        (void)pthread_cond_broadcast(&w->changed);
-    }
-    (void)pthread_mutex_unlock(&w->lock);
+    CLI_TIMED(w->seconds,
+              w->status = kith_result_stream_put(w->ctx, w->stream, &w->tables[1 - w->next]));
     return NULL;
 }
 
 /* Ctrl-C belongs to the thread that computes. */
-static int start_thread(writer *w)
+static bool start_thread(writer *w)
 {
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&w->thread, NULL, write_chunks, w);
+    const int error = pthread_create(&w->thread, NULL, write_chunk, w);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
+    return error == 0;
 }
 
 static bool allocate_table(kith_neighbors *table, int64_t rows, int64_t k)
@@ -246,82 +217,39 @@ static bool allocate_table(kith_neighbors *table, int64_t rows, int64_t k)
     return table->ids != NULL && table->distances != NULL;
 }
 
-/* Starts the thread. tables: 1 where there is one chunk alone, else 2. KITH_E_MEMORY for tables of
- * rows x k that cannot be had. */
-static kith_status start_writer(writer *w, kith_result_stream *stream, int64_t rows, int64_t k,
-                                int tables)
+/* Tables of rows x k: 1 where there is one chunk alone, else 2. False: there is no memory. */
+static bool begin_writer(writer *w, int64_t rows, int64_t k, int tables)
 {
-    w->stream = stream;
-    for (int i = 0; i < tables; i++) {
-        if (!allocate_table(&w->tables[i], rows, k)) {
-            return KITH_E_MEMORY;
-        }
+    bool there = true;
+    for (int i = 0; i < tables && there; i++) {
+        there = allocate_table(&w->tables[i], rows, k);
     }
-    const kith_status status = kith_ctx_create(NULL, &w->ctx);
-    if (status != KITH_OK) {
-        return status;
-    }
-    (void)pthread_mutex_init(&w->lock, NULL);
-    (void)pthread_cond_init(&w->changed, NULL);
-    w->running = start_thread(w) == 0;
-    return w->running ? KITH_OK : KITH_E_MEMORY;
+    return there && kith_ctx_create(NULL, &w->ctx) == KITH_OK;
 }
 
-/* The table that may be filled; its rows are as many as were asked for at the start. */
-static kith_neighbors *table_of(writer *w)
-{
-    return &w->tables[w->next];
-}
-
-/* With the lock: until nothing is on its way. */
+/* Until nothing is on its way. */
 static kith_status wait_idle(writer *w)
 {
-    while (w->given != NULL) {
-        (void)pthread_cond_wait(&w->changed, &w->lock);
+    if (w->running) {
+        (void)pthread_join(w->thread, NULL);
+        w->running = false;
     }
     return w->status;
 }
 
-/* Hands that table over, as soon as the one before is written. What comes back is the status of
- * what was written until now; kith_ctx_detail(writer.ctx) explains it. */
+/* Hands the table that may be filled over, as soon as the one before is written. What comes back is
+ * the status of what was written until now; kith_ctx_detail(writer.ctx) explains it. */
 static kith_status give_table(writer *w)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    const kith_status status = wait_idle(w);
-    if (status == KITH_OK) {
-        w->given = &w->tables[w->next];
-        w->next = 1 - w->next;
-        (void)pthread_cond_broadcast(&w->changed);
-    }
-    (void)pthread_mutex_unlock(&w->lock);
-    return status;
-}
-
-/* Waits until all is written, and ends the thread. */
-static kith_status end_writer(writer *w)
-{
-    if (!w->running) {
+    if (wait_idle(w) != KITH_OK) {
         return w->status;
     }
-    (void)pthread_mutex_lock(&w->lock);
-    const kith_status status = wait_idle(w);
-    w->ending = true;
-    (void)pthread_cond_broadcast(&w->changed);
-    (void)pthread_mutex_unlock(&w->lock);
-    (void)pthread_join(w->thread, NULL);
-    w->running = false;
-    return status;
-}
-
-/* Accepts one that never started. Ends it, if nobody has. */
-static void free_writer(writer *w)
-{
-    (void)end_writer(w);
-    if (w->ctx != NULL) { /* the lock was made behind it */
-        (void)pthread_cond_destroy(&w->changed);
-        (void)pthread_mutex_destroy(&w->lock);
+    w->next = 1 - w->next;
+    w->running = start_thread(w);
+    if (!w->running) {
+        (void)write_chunk(w);
     }
-    kith_ctx_free(w->ctx);
+    return w->running ? KITH_OK : w->status;
 }
 
 /* ---- The search ------------------------------------------------------------------------------ */
@@ -361,23 +289,22 @@ bool cli_stream_wanted(const cli_job *job)
 /* ---- Plan ----------------------------------------------------------------------------------- */
 
 /* The lists of another chunk, which is being written. */
-static void add_written(cli_job *job, const void *unused)
+static void add_written(cli_job *job)
 {
-    (void)unused;
     if (job->chunk_rows < job->queries.matrix->rows) {
         job->plan.peak_bytes += job->plan.result_bytes;
         job->plan.result_bytes *= 2;
     }
 }
 
-static int plan(cli_job *job)
+int cli_stream_plan(cli_job *job)
 {
     const cli_args *args = job->args;
     const bool given = cli_given(args, CLI_OPT_CHUNK);
     const int64_t lists = strcmp(job->plan.backend, "cpu") == 0 ? lists_bytes : lists_bytes_gpu;
     const int64_t usual = lists / (8 * args->k); /* k is below 2^32 */
     job->chunk_rows = given ? args->chunk : usual > 0 ? usual : 1;
-    return cli_chunks_plan(job, &job->chunk_rows, given ? INT64_MAX : 1, add_written, NULL);
+    return cli_chunks_plan(job, &job->chunk_rows, given ? INT64_MAX : 1, add_written);
 }
 
 /* ---- Solve ---------------------------------------------------------------------------------- */
@@ -400,13 +327,13 @@ static int solve_all(streaming *s)
     const int64_t rows = job->queries.matrix->rows;
     int code = CLI_DONE;
     while (s->chunks.first < rows && code == CLI_DONE) {
-        code = cli_chunks_solve(&s->chunks, table_of(&s->writer));
+        code = cli_chunks_solve(&s->chunks, &s->writer.tables[s->writer.next]);
         if (code == CLI_DONE) {
             code = check_written(s, give_table(&s->writer));
             job->chunks += 1;
         }
     }
-    const kith_status written = end_writer(&s->writer);
+    const kith_status written = wait_idle(&s->writer);
     job->seconds_write += s->writer.seconds;
     return code == CLI_DONE ? check_written(s, written) : code;
 }
@@ -446,11 +373,9 @@ static int open_output(streaming *s)
 static int finish(streaming *s)
 {
     cli_job *job = s->job;
-    const double start = cli_clock_now();
-    const int code = cli_session_check(
-        &job->session, kith_result_stream_finish(job->session.ctx, s->out), job->args->output);
-    job->seconds_write += cli_clock_now() - start;
-    return code;
+    kith_status status = KITH_OK;
+    CLI_TIMED(job->seconds_write, status = kith_result_stream_finish(job->session.ctx, s->out));
+    return cli_session_check(&job->session, status, job->args->output);
 }
 
 /* What Ctrl-C leaves is said after the writer has stopped. */
@@ -473,9 +398,12 @@ static void tell_interrupted(const streaming *s)
 static int solve(streaming *s)
 {
     cli_job *job = s->job;
+    CLI_TRY(open_output(s));
     const int64_t left = job->queries.matrix->rows - s->chunks.first;
-    CLI_FAIL_IF(left > 0 && start_writer(&s->writer, s->out, job->chunk_rows, job->args->k,
-                                         left > job->chunk_rows ? 2 : 1) != KITH_OK,
+    const int tables = left > job->chunk_rows ? 2 : 1;
+    cli_chunks_begin(&s->chunks);
+    s->writer.stream = s->out;
+    CLI_FAIL_IF(left > 0 && !begin_writer(&s->writer, job->chunk_rows, job->args->k, tables),
                 job->corpus.path,
                 "no memory for chunks of %" PRId64 " rows (give a smaller --chunk)",
                 job->chunk_rows);
@@ -483,25 +411,16 @@ static int solve(streaming *s)
     return cli_signal_came() ? CLI_INTERRUPTED : finish(s);
 }
 
-int cli_stream_run(cli_job *job)
+int cli_stream_solve(cli_job *job)
 {
-    streaming s = {.job = job, .chunks = {.job = job}};
-    const kith_plan whole = job->plan;
-    int code = plan(job);
-    if (code != CLI_DONE || cli_given(job->args, CLI_OPT_DRY_RUN)) {
-        return code;
-    }
+    streaming s = {.job = job, .chunks = {.job = job, .rows = job->chunk_rows}};
     job->session.silent = true;
-    code = open_output(&s);
-    if (code == CLI_DONE) {
-        s.chunks.rows = job->chunk_rows;
-        cli_chunks_begin(&s.chunks, &whole);
-        code = solve(&s);
-    }
+    const int code = solve(&s);
     if (code == CLI_INTERRUPTED) {
         tell_interrupted(&s);
     }
-    free_writer(&s.writer);
+    (void)wait_idle(&s.writer);
+    kith_ctx_free(s.writer.ctx);
     kith_result_stream_free(s.out);
     cli_chunks_end(&s.chunks);
     return code;

@@ -11,9 +11,10 @@
 
 /* Whether a planned job is done in chunks: by its options, or because it does not fit --memory. */
 bool cli_stream_wanted(const cli_job *job);
-/* Plan, solve, write. Exit code. The job has the facts for its report afterwards, that of a plan
- * where --dry-run was given. */
-int cli_stream_run(cli_job *job);
+/* These return an exit code; the job has the facts for its report afterwards. The plan is that of a
+ * chunk; what is solved is written. */
+int cli_stream_plan(cli_job *job);
+int cli_stream_solve(cli_job *job);
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
@@ -38,12 +39,12 @@ typedef struct cli_chunks {
     bool gpu;           /* planned on one */
 } cli_chunks;
 
-/* The job's plan is that of one chunk of *rows, or of fewer but at least `least` where --memory
- * asks for them; *rows says how many. beside adds to each plan what the caller holds. Exit code. */
-int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
-                    void (*beside)(cli_job *job, const void *arg), const void *arg);
-/* whole: the plan of all queries at once, which says what pays for them. */
-void cli_chunks_begin(cli_chunks *chunks, const kith_plan *whole);
+/* The job's plan becomes job.whole, and is that of one chunk of *rows, or of fewer but at least
+ * `least` where --memory asks for them; *rows says how many. beside adds to each plan what the
+ * caller holds. Exit code. */
+int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least, void (*beside)(cli_job *job));
+/* job.whole says what pays for all queries. */
+void cli_chunks_begin(cli_chunks *chunks);
 /* Solves the next chunk into a table that has room for it, and sets the table's rows. Exit code; it
  * is CLI_DONE for an answer that is certified alone. The job's report has the sums. */
 int cli_chunks_solve(cli_chunks *chunks, kith_neighbors *table);

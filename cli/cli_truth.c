@@ -3,9 +3,9 @@
  * ties and a certificate; and the same held against that certificate. Of a runbook a truth for
  * each search, over the rows that are there then. */
 #include "cli.h"
-#include "cli_job.h"
 #include "cli_output.h"
 #include "cli_runbook.h"
+#include "cli_work.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,6 @@ typedef struct truth {
     char *same;
     kith_truth_params params;
     kith_truth_report report;
-    double seconds_truth;
     int64_t done; /* rows, when we were told last */
     cli_runbook book;
     uint8_t *alive; /* rows that are there */
@@ -43,13 +42,17 @@ typedef struct truth {
     int64_t stood;   /* searches that were done before */
 } truth;
 
+/* The file that is made or verified; of a runbook the folder. */
+static const char *output_of(const truth *t)
+{
+    return t->file != NULL ? t->file : t->job.args->output;
+}
+
 /* Blamed on the file that the library complains about. */
 static int check(truth *t, kith_status status)
 {
     cli_session *session = &t->job.session;
-    const char *where = t->step_path != NULL ? t->step_path
-                        : t->file != NULL    ? t->file
-                                             : t->job.args->output;
+    const char *where = t->step_path != NULL ? t->step_path : output_of(t);
     const bool corpus = cli_session_blames(session, "corpus") || cli_session_blames(session, "k");
     if (t->paths != NULL && corpus) {
         where = t->paths[t->report.matrix];
@@ -64,6 +67,7 @@ static int check(truth *t, kith_status status)
 /* A comma may be in a name: what is there as a whole is one file. */
 static int split(truth *t)
 {
+    static const char no_names[] = "no memory for names of files (give fewer)";
     const size_t bytes = strlen(t->corpus) + 1;
     size_t most = 1;
     for (const char *at = t->corpus; *at != '\0'; at++) {
@@ -73,10 +77,9 @@ static int split(truth *t)
     t->paths = cli_keep(most + 1, sizeof *t->paths);
     t->points = cli_keep(most + 1, sizeof *t->points);
     t->matrices = cli_keep(most + 1, sizeof *t->matrices);
-    t->same = cli_keep(most + 1, SAME_BYTES);
-    CLI_FAIL_IF(t->names == NULL || t->paths == NULL || t->points == NULL || t->matrices == NULL ||
-                    t->same == NULL,
-                t->corpus, "no memory for names of files (give fewer)");
+    CLI_KEEP(t->same, (most + 1) * SAME_BYTES, t->corpus, no_names);
+    CLI_FAIL_IF(t->names == NULL || t->paths == NULL || t->points == NULL || t->matrices == NULL,
+                t->corpus, no_names);
     memcpy(t->names, t->corpus, bytes);
     const char *cut = access(t->corpus, F_OK) == 0 ? "" : ",";
     char *rest = NULL;
@@ -91,17 +94,14 @@ static int split(truth *t)
 /* ann-benchmarks' file: its train is the corpus, its test the queries. */
 static int take_benchmark(truth *t)
 {
-    static const char *const sets[] = {"train", "test"};
     const char *path = t->job.args->paths[0];
-    char *names[2];
-    const size_t bytes = (path != NULL ? strlen(path) : 0) + sizeof ":train";
-    for (int i = 0; i < 2; i++) {
-        names[i] = cli_keep(bytes, 1);
-        CLI_FAIL_IF(names[i] == NULL, path, "no memory for its name (free some memory)");
-        (void)snprintf(names[i], bytes, "%s:%s", path, sets[i]);
-    }
-    t->corpus = names[0];
-    t->queries = names[1];
+    const size_t bytes = strlen(path) + sizeof ":train";
+    char *names = NULL;
+    CLI_KEEP(names, 2 * bytes, path, "no memory for its name (free some memory)");
+    (void)snprintf(names, bytes, "%s:train", path);
+    (void)snprintf(names + bytes, bytes, "%s:test", path);
+    t->corpus = names;
+    t->queries = names + bytes;
     return CLI_DONE;
 }
 
@@ -109,42 +109,43 @@ static int check_outputs(const truth *t)
 {
     const cli_args *args = t->job.args;
     const bool within = cli_given(args, CLI_OPT_RADIUS);
-    if (args->runbook != NULL) {
-        return CLI_DONE; /* a folder */
-    }
     const cli_output outputs[] = {{args->output, within ? CLI_ENDINGS_RANGES : CLI_ENDINGS_TRUTH},
                                   {args->ties, CLI_ENDINGS_MAP}};
-    CLI_TRY(cli_output_check_all(outputs, 2, t->paths, t->count + 1));
     const char *const filters[] = {args->allow, args->groups, args->query_groups};
-    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
-        for (int out = 0; out < 2 && filters[i] != NULL; out++) {
-            CLI_TRY(outputs[out].path == NULL
-                        ? CLI_DONE
-                        : cli_output_check_input(outputs[out].path, filters[i]));
-        }
+    CLI_TRY(cli_output_check_all(outputs, 2, t->paths, t->count + 1));
+    return cli_output_check_all(outputs, 2, filters, 3);
+}
+
+/* Names of files, and whether they can be written; of a runbook it is a folder. */
+static int begin(cli_job *job)
+{
+    truth *t = job->own;
+    const cli_args *args = job->args;
+    if (t->file == NULL && args->path_count == 1) {
+        CLI_TRY(take_benchmark(t));
     }
-    return CLI_DONE;
+    if (args->runbook != NULL) {
+        CLI_TRY(cli_runbook_read(args->runbook, &t->book));
+    }
+    CLI_TRY(t->corpus != NULL ? split(t) : CLI_DONE);
+    return t->corpus != NULL && args->runbook == NULL ? check_outputs(t) : CLI_DONE;
 }
 
 /* What the answer depends on, when it goes on: queries and filters are compared by the library. */
 static int describe(truth *t)
 {
-    size_t used = 0;
     for (int32_t i = 0; i < t->count; i++) {
-        CLI_TRY(cli_same_file("corpus", t->paths[i], t->same + used, SAME_BYTES));
-        used += strlen(t->same + used);
+        CLI_TRY(cli_same_file("corpus", t->paths[i], t->same, (size_t)(i + 1) * SAME_BYTES));
     }
     return CLI_DONE;
 }
 
-static int read_all(truth *t)
+static int open_files(truth *t)
 {
     cli_job *job = &t->job;
-    cli_session *session = &job->session;
-    const double start = cli_clock_now();
     t->params.mapped = 1;
     for (int32_t i = 0; i <= t->count; i++) {
-        CLI_TRY(cli_session_read(session, t->paths[i], &t->points[i]));
+        CLI_TRY(cli_session_read(&job->session, t->paths[i], &t->points[i]));
         CLI_TRY(i == 0 ? CLI_DONE
                        : cli_points_check_like(t->paths[0], t->points[0].matrix, t->paths[i],
                                                t->points[i].matrix, false));
@@ -158,7 +159,6 @@ static int read_all(truth *t)
     t->whole.dtype = t->matrices[0].dtype;
     job->corpus = (cli_points){.path = t->corpus, .matrix = &t->whole};
     job->queries = (cli_points){.path = t->paths[t->count], .matrix = &t->matrices[t->count]};
-    job->seconds_read = cli_clock_now() - start;
     return cli_filter_read(job);
 }
 
@@ -167,17 +167,17 @@ static int show(void *arg, int64_t rows)
 {
     truth *t = arg;
     const double all = (double)t->whole.rows;
-    cli_progress_part(
-        &t->job.session.progress, (double)rows / all,
-        (double)(rows - t->done < t->whole.rows - rows ? rows - t->done : t->whole.rows - rows) /
-            all);
+    const int64_t left = t->whole.rows - rows;
+    const int64_t next = rows - t->done < left ? rows - t->done : left;
+    cli_progress_part(&t->job.session.progress, (double)rows / all, (double)next / all);
     t->done = rows;
     return cli_signal_came();
 }
 
-static void take_params(truth *t)
+static int read_all(cli_job *job)
 {
-    const cli_args *args = t->job.args;
+    truth *t = job->own;
+    const cli_args *args = job->args;
     kith_truth_params *p = &t->params;
     *p = kith_truth_params_default();
     p->task = t->file != NULL ? KITH_TRUTH_VERIFY : KITH_TRUTH_FIND;
@@ -187,7 +187,7 @@ static void take_params(truth *t)
     p->radius = args->radius;
     p->method = args->method;
     p->filter = cli_is_filtered(args) ? &t->job.filter : NULL;
-    p->path = t->file != NULL ? t->file : args->output;
+    p->path = output_of(t);
     p->ties_path = args->ties;
     p->names = t->paths;
     p->job = t->same;
@@ -196,111 +196,90 @@ static void take_params(truth *t)
     p->take_arg = t;
     p->sample = !cli_given(args, CLI_OPT_SAMPLE) ? 0 : args->sample == 0 ? -1 : args->sample;
     p->seed = args->seed;
+    CLI_TRY(describe(t));
+    return t->corpus != NULL ? open_files(t) : CLI_DONE;
 }
 
 /* ---- What was done -------------------------------------------------------------------------- */
 
-static void tell_ties(cli_report *r, const kith_truth_report *told)
-{
-    char text[3][CLI_GROUPED_BYTES];
-    cli_say(r, "ties: %s of %s queries have %s rows beyond the list as near as the k-th\n",
-            cli_grouped(told->tied, text[0]), cli_grouped(told->queries, text[1]),
-            cli_grouped(told->tied_beyond, text[2]));
-    cli_put(r, INT("k", told->k), INT("full", told->full), INT("tied", told->tied),
-            INT("tied_beyond", told->tied_beyond), INT("most_ties", told->most_ties));
-}
-
-static void tell_found(cli_report *r, const kith_truth_report *told)
-{
-    char text[2][CLI_GROUPED_BYTES];
-    cli_say(r, "found: %s rows within the radius, at most %s of one query\n",
-            cli_grouped(told->found, text[0]), cli_grouped(told->most_found, text[1]));
-    cli_put(r, NUMBER("radius", told->radius), INT("found", told->found),
-            INT("most_found", told->most_found));
-}
-
 static void tell_counts(cli_report *r, const kith_truth_report *told)
 {
     if (told->within != 0) {
-        tell_found(r, told);
+        cli_tell(r, "found: {found,} rows within the radius, at most {most_found,} of one query\n",
+                 NUMBER("radius", told->radius), INT("found", told->found),
+                 INT("most_found", told->most_found));
     } else {
-        tell_ties(r, told);
+        cli_tell(r,
+                 "ties: {tied,} of {queries,} queries have {tied_beyond,} rows beyond the list as "
+                 "near as the k-th\n",
+                 INT("k", told->k), INT("full", told->full), INT("tied", told->tied),
+                 INT("tied_beyond", told->tied_beyond), INT("most_ties", told->most_ties),
+                 INT(".queries", told->queries));
     }
     cli_put(r, TEXT("metric", kith_metric_name(told->metric)), INT("n", told->rows),
             INT("queries", told->queries), INT("files", told->files));
 }
 
-static void tell_work(cli_report *r, const truth *t)
+static void tell_work(cli_report *r, const kith_truth_report *told)
 {
-    const kith_truth_report *told = &t->report;
-    char text[CLI_GROUPED_BYTES];
     if (told->resumed > 0) {
-        cli_say(r, "resumed: %s rows stood already\n", cli_grouped(told->resumed, text));
+        cli_tell(r, "resumed: {resumed,} rows stood already\n", INT(".resumed", told->resumed));
     }
-    cli_say_more(r, "parts: %" PRId64 "\n", told->parts);
-    if (told->within == 0) {
-        cli_say_more(r, "ties: counted pair by pair %" PRId64 " times\n", told->recounted);
-    }
-    cli_say_more(r, "method: %s, device %s\n", told->screen, told->backend);
-    cli_put(r, INT("parts", told->parts), INT("resumed", told->resumed),
-            INT("recounted", told->recounted), TEXT("screen", told->screen),
-            TEXT("backend", told->backend));
+    cli_tell_more(r, "parts: {parts}\n", INT("parts", told->parts), INT("resumed", told->resumed));
+    cli_tell_more(r, told->within == 0 ? "ties: counted pair by pair {recounted} times\n" : "",
+                  INT("recounted", told->recounted));
+    cli_tell_more(r, "method: {screen}, device {backend}\n", TEXT("screen", told->screen),
+                  TEXT("backend", told->backend));
 }
 
-static void tell(const truth *t)
+static void tell_truth(const truth *t)
 {
-    const cli_args *args = t->job.args;
     const kith_truth_report *told = &t->report;
     const kith_report *of = &t->job.report;
-    char text[3][CLI_GROUPED_BYTES];
-    cli_report r = cli_report_begin(args);
-    cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",
-            t->corpus != NULL ? cli_message_safe(t->corpus) : "as the certificate names it",
-            cli_grouped(told->rows, text[0]), told->files, told->files > 1 ? "s" : "");
-    if (told->within != 0) {
-        cli_say(&r, "truth: all within %g of %s queries, %s\n", told->radius,
-                cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
-    } else {
-        cli_say(&r, "truth: the %s nearest of %s queries, %s\n", cli_grouped(told->k, text[1]),
-                cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
-    }
+    cli_report r = cli_report_begin(t->job.args);
+    cli_tell(&r, "corpus: {corpus}, {rows,} rows in {files} file{s}\n",
+             TEXT(".corpus", t->corpus != NULL ? t->corpus : "as the certificate names it"),
+             INT(".rows", told->rows), INT(".files", told->files),
+             TEXT(".s", told->files > 1 ? "s" : ""));
+    cli_tell(&r,
+             told->within != 0 ? "truth: all within {radius:.6g} of {queries,} queries, {metric}\n"
+                               : "truth: the {k,} nearest of {queries,} queries, {metric}\n",
+             NUMBER(".radius", told->radius), INT(".k", told->k), INT(".queries", told->queries),
+             TEXT(".metric", kith_metric_name(told->metric)));
     tell_counts(&r, told);
     if (t->file != NULL) {
-        cli_say(&r,
-                "verified: %s and its points are as its certificate says, %" PRId64
-                " queries computed anew\n",
-                cli_message_safe(t->file), told->sample);
-        cli_put(&r, TEXT("verified", t->file), INT("sample", told->sample));
+        cli_tell(&r,
+                 "verified: {verified} and its points are as its certificate says, {sample} "
+                 "queries computed anew\n",
+                 TEXT("verified", t->file), INT("sample", told->sample));
     } else {
-        tell_work(&r, t);
+        tell_work(&r, told);
     }
-    cli_tell_peak(&r, t->job.report.gpu_peak_bytes, 0);
+    cli_tell_peak(&r, of->gpu_peak_bytes, 0);
     cli_tell_seconds(&r, t->job.session.start, NUMBER("read", t->job.seconds_read),
                      NUMBER("check", of->seconds_check), NUMBER("prepare", of->seconds_prepare),
                      NUMBER("screen", of->seconds_screen), NUMBER("rescore", of->seconds_rescore),
                      NUMBER("search", told->seconds_search), NUMBER("wait", told->seconds_wait),
                      NUMBER("merge", told->seconds_merge), NUMBER("write", told->seconds_write),
-                     NUMBER("truth", t->seconds_truth));
+                     NUMBER("truth", t->job.seconds_work));
     if (t->file == NULL) {
-        cli_tell_output(&r, args->output, "");
+        cli_tell_output(&r, t->job.args->output, "");
     }
     cli_report_end(&r);
 }
 
 /* ---- One call -------------------------------------------------------------------------------- */
 
-static int solve(truth *t)
+static int call(truth *t)
 {
     cli_session *session = &t->job.session;
-    const double start = cli_clock_now();
     const bool named = t->corpus == NULL;
+    kith_status status = KITH_OK;
     t->report.struct_size = (uint32_t)sizeof t->report;
-    t->job.report.struct_size = (uint32_t)sizeof t->job.report;
     session->silent = true;
-    const kith_status status =
-        kith_truth(session->ctx, named ? NULL : t->matrices, t->count,
-                   named ? NULL : &t->matrices[t->count], &t->params, &t->report);
-    t->seconds_truth = cli_clock_now() - start;
+    CLI_TIMED(t->job.seconds_work,
+              status = kith_truth(session->ctx, named ? NULL : t->matrices, t->count,
+                                  named ? NULL : &t->matrices[t->count], &t->params, &t->report));
     const int code = check(t, status);
     if (code == CLI_INTERRUPTED) {
         (void)cli_fail(NULL,
@@ -316,17 +295,16 @@ static int solve(truth *t)
  * The folder has stepN.gtK for each search, and while the job is at work runbook.partial: lines of
  * text that say which job it is, then a line for each search that is done. */
 
-static int begin_folder(truth *t, const char *folder)
+static int begin_folder(truth *t)
 {
+    const char *folder = output_of(t);
     struct stat info;
     const size_t bytes = strlen(folder) + 64;
-    t->step_path = cli_keep(bytes, 1);
-    t->journal_path = cli_keep(bytes, 1);
-    t->alive = cli_keep((uint64_t)t->whole.rows / 8 + 1, 1);
-    t->finished = cli_keep((uint64_t)t->book.count, sizeof *t->finished);
-    CLI_FAIL_IF(t->step_path == NULL || t->journal_path == NULL || t->alive == NULL ||
-                    t->finished == NULL,
-                folder, "no memory for its names (free some memory)");
+    static const char no_names[] = "no memory for its names (free some memory)";
+    CLI_KEEP(t->step_path, bytes, folder, no_names);
+    CLI_KEEP(t->journal_path, bytes, folder, no_names);
+    CLI_KEEP(t->alive, t->whole.rows / 8 + 1, folder, no_names);
+    CLI_KEEP(t->finished, t->book.count, folder, no_names);
     (void)snprintf(t->step_path, bytes, "%s", folder);
     (void)snprintf(t->journal_path, bytes, "%s/runbook.partial", folder);
     CLI_FAIL_IF(t->file == NULL && mkdir(folder, 0777) != 0 && errno != EEXIST, folder,
@@ -340,32 +318,22 @@ static int begin_folder(truth *t, const char *folder)
 static int make_head(truth *t)
 {
     const cli_args *args = t->job.args;
-    const char *const files[] = {args->groups, args->query_groups};
     const char *columns = args->columns != NULL ? args->columns : "all";
     const size_t room = strlen(t->same) + strlen(columns) + 4 * SAME_BYTES + HEAD_BYTES;
-    t->head = cli_keep(room, 1);
-    CLI_FAIL_IF(t->head == NULL, args->output, "no memory for its journal (free some memory)");
-    size_t used =
-        (size_t)snprintf(t->head, room,
-                         "kith %s\nk %" PRId64 ", %s, rule %d, header %d, delimiter %d, columns "
-                         "%s\n%s",
-                         kith_version(), args->k, kith_metric_name(args->metric), (int)args->rule,
-                         (int)args->header, (int)args->delimiter, columns, t->same);
-    CLI_TRY(cli_same_file("queries", t->queries, t->head + used, SAME_BYTES));
-    used += strlen(t->head + used);
-    CLI_TRY(cli_same_file("runbook", t->book.path, t->head + used, SAME_BYTES));
-    used += strlen(t->head + used);
-    for (int i = 0; i < 2; i++) {
-        CLI_TRY(files[i] == NULL ? CLI_DONE
-                                 : cli_same_file("groups", files[i], t->head + used, SAME_BYTES));
-        used += strlen(t->head + used);
-    }
-    return CLI_DONE;
+    CLI_KEEP(t->head, room, args->output, "no memory for its journal (free some memory)");
+    (void)snprintf(t->head, room,
+                   "kith %s\nk %" PRId64 ", %s, rule %d, header %d, delimiter %d, columns %s\n%s",
+                   kith_version(), args->k, kith_metric_name(args->metric), (int)args->rule,
+                   (int)args->header, (int)args->delimiter, columns, t->same);
+    CLI_TRY(cli_same_file("queries", t->queries, t->head, room));
+    CLI_TRY(cli_same_file("runbook", t->book.path, t->head, room));
+    CLI_TRY(cli_same_file("groups", args->groups, t->head, room));
+    return cli_same_file("groups", args->query_groups, t->head, room);
 }
 
-static void name_step(const truth *t, int64_t step, const char *folder)
+static void name_step(const truth *t, int64_t step)
 {
-    (void)sprintf(t->step_path, "%s/step%" PRId64 ".gt%" PRId64, folder, step, t->params.k);
+    (void)sprintf(t->step_path, "%s/step%" PRId64 ".gt%" PRId64, output_of(t), step, t->params.k);
 }
 
 /* Of each line behind the head; a last one without its end was not written whole. */
@@ -374,7 +342,7 @@ static void take_lines(truth *t, const char *at)
     for (const char *end = strchr(at, '\n'); end != NULL; end = strchr(at, '\n')) {
         int64_t step = 0;
         if (sscanf(at, "step %" SCNd64, &step) == 1 && step >= 1 && step <= t->book.count) {
-            name_step(t, step, t->job.args->output);
+            name_step(t, step);
             t->finished[step - 1] = access(t->step_path, F_OK) == 0;
         }
         at = end + 1;
@@ -430,23 +398,21 @@ static int begin_journal(truth *t)
 
 static int run_search(truth *t, int64_t step)
 {
-    const char *folder = t->file != NULL ? t->file : t->job.args->output;
     if (t->finished[step - 1]) {
         t->stood += 1;
         return CLI_DONE;
     }
-    name_step(t, step, folder);
+    name_step(t, step);
     t->params.path = t->step_path;
     t->done = 0;
-    CLI_TRY(solve(t));
+    CLI_TRY(call(t));
     return t->file != NULL ? CLI_DONE : note(t, step);
 }
 
 static int run_book(truth *t)
 {
-    const char *folder = t->file != NULL ? t->file : t->job.args->output;
     CLI_TRY(cli_runbook_check(&t->book, t->whole.rows));
-    CLI_TRY(begin_folder(t, folder));
+    CLI_TRY(begin_folder(t));
     CLI_TRY(t->file != NULL ? CLI_DONE : begin_journal(t));
     if (!cli_is_filtered(t->job.args)) {
         t->job.filter = kith_filter_default();
@@ -467,81 +433,58 @@ static int run_book(truth *t)
 
 static void tell_book(const truth *t)
 {
-    const cli_args *args = t->job.args;
-    const kith_truth_report *told = &t->report;
-    char text[3][CLI_GROUPED_BYTES];
-    cli_report r = cli_report_begin(args);
-    cli_say(&r, "corpus: %s, %s rows\n", cli_message_safe(t->corpus),
-            cli_grouped(t->whole.rows, text[0]));
-    cli_say(&r, "runbook: %s, %s steps, %s searches\n", cli_message_safe(t->book.path),
-            cli_grouped(t->book.count, text[0]), cli_grouped(t->book.searches, text[1]));
+    const cli_runbook *book = &t->book;
+    cli_report r = cli_report_begin(t->job.args);
+    cli_tell(&r,
+             "corpus: {corpus}, {n,} rows\nrunbook: {book}, {steps,} steps, {searches,} searches\n",
+             TEXT(".corpus", t->corpus), INT(".n", t->whole.rows), TEXT(".book", book->path),
+             INT(".steps", book->count), INT(".searches", book->searches));
     if (t->file != NULL) {
-        cli_say(&r, "verified: %s and its points are as its certificates say\n",
-                cli_message_safe(t->file));
-        cli_put(&r, TEXT("verified", t->file), INT("sample", told->sample));
-    } else if (t->stood > 0) {
-        cli_say(&r, "resumed: %s searches were done already\n", cli_grouped(t->stood, text[0]));
+        cli_tell(&r, "verified: {verified} and its points are as its certificates say\n",
+                 TEXT("verified", t->file), INT("sample", t->report.sample));
     }
-    cli_put(&r, TEXT("metric", kith_metric_name(told->metric)), INT("n", t->whole.rows),
-            INT("files", t->count), INT("steps", t->book.count), INT("searches", t->book.searches),
-            INT("resumed", t->stood));
+    cli_tell(&r,
+             t->file == NULL && t->stood > 0 ? "resumed: {resumed,} searches were done already\n"
+                                             : "",
+             TEXT("metric", kith_metric_name(t->report.metric)), INT("n", t->whole.rows),
+             INT("files", t->count), INT("steps", book->count), INT("searches", book->searches),
+             INT("resumed", t->stood));
     cli_tell_seconds(&r, t->job.session.start, NUMBER("read", t->job.seconds_read));
     if (t->file == NULL) {
-        cli_tell_output(&r, args->output, "");
+        cli_tell_output(&r, t->job.args->output, "");
     }
     cli_report_end(&r);
 }
 
 /* ---- The command ---------------------------------------------------------------------------- */
 
-static int run(truth *t)
+static int solve(cli_job *job)
 {
-    const cli_args *args = t->job.args;
-    if (args->runbook != NULL) {
-        CLI_TRY(cli_runbook_read(args->runbook, &t->book));
-    }
-    if (t->corpus != NULL) {
-        CLI_TRY(split(t));
-        CLI_TRY(check_outputs(t));
-    }
-    CLI_TRY(cli_session_open(&t->job.session, t->job.args));
-    take_params(t);
-    if (t->corpus != NULL) {
-        CLI_TRY(describe(t));
-        CLI_TRY(read_all(t));
-    }
-    if (args->runbook != NULL) {
-        CLI_TRY(run_book(t));
-        tell_book(t);
-        return CLI_DONE;
-    }
-    CLI_TRY(solve(t));
-    tell(t);
-    return CLI_DONE;
-}
-
-static void release(truth *t)
-{
-    t->job.corpus.matrix = NULL;
-    t->job.queries.matrix = NULL;
-    for (int32_t i = 0; t->points != NULL && i <= t->count; i++) {
-        cli_points_close(&t->points[i]);
-    }
-    cli_job_close(&t->job);
+    truth *t = job->own;
+    const int code = job->args->runbook != NULL ? run_book(t) : call(t);
     if (t->journal != NULL) {
         (void)fclose(t->journal);
+    }
+    return code;
+}
+
+static void tell(cli_job *job)
+{
+    const truth *t = job->own;
+    if (job->args->runbook != NULL) {
+        tell_book(t);
+    } else {
+        tell_truth(t);
     }
 }
 
 int cli_truth(const cli_args *args)
 {
-    truth t = {.job.args = args};
+    static const cli_work work = {
+        .checks_device = true, .check = begin, .read = read_all, .solve = solve, .tell = tell};
+    truth t = {.job = {.args = args, .own = &t}};
     t.file = cli_verifies_truth(args) ? args->paths[0] : NULL;
     t.corpus = t.file == NULL ? args->paths[0] : args->path_count == 3 ? args->paths[1] : NULL;
     t.queries = args->paths[args->path_count - 1];
-    CLI_TRY(cli_device_check(args->device));
-    int code = t.file == NULL && args->path_count == 1 ? take_benchmark(&t) : CLI_DONE;
-    code = code == CLI_DONE ? run(&t) : code;
-    release(&t);
-    return code;
+    return cli_work_run(&t.job, &work);
 }

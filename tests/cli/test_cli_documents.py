@@ -100,5 +100,18 @@ class Documents(CliCase):
         self.assertEqual(self.complete("kith", "graph", "poi"), {"points.u8bin"})
 
 
+class Reports(CliCase):
+    def test_lines(self):
+        """a line of a report names fields that stand beside it"""
+        calls = 0
+        for path in sorted((support.SOURCE / "cli").glob("*.c")):
+            for call in re.findall(r"\bcli_tell(?:_more|_object)?\((&?r|&?to),(.*?)\);", path.read_text(), re.DOTALL):
+                texts = re.findall(r'"((?:[^"\\]|\\.)*)"', call[1])
+                named = set(re.findall(r"\{(\w+)[},~:]", "".join(texts)))
+                self.assertLessEqual(named, {text.lstrip(".") for text in texts}, f"{path.name}: {call[1]}")
+                calls += len(named) > 0
+        self.assertGreater(calls, 50)
+
+
 if __name__ == "__main__":
     support.main()
