@@ -31,7 +31,7 @@ chips() {
 step chips chips
 # Cases that differ little from others, too: what asks tests/support for KITH_CASES=all.
 step all-cases env KITH_CASES=all ctest --test-dir build -j "$jobs" --output-on-failure \
-    -R "^(test_(exact_(oracle|same_bytes|shadow)|filter|period|team_trees|tree_(places|radius|search))|python_package)$"
+    -R "^(test_(exact_(oracle|same_bytes|shadow)|filter|period|team_trees|gpu_budgets|tree_(places|radius|search))|python_package)$"
 # The reference device has few cases by itself.
 for name in graph_index both team; do
     step "all-cases-$name" env KITH_CASES=all KITH_REFERENCE_DEVICES=2 KITH_SOURCE="$PWD" \

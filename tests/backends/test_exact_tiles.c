@@ -19,6 +19,8 @@
 #include <stdlib.h>
 
 enum { ROWS = 3 * KIN_BLOCK_STEP, COLS = KIN_BLOCK_STEP, PANELS = COLS / KIN_PANEL, PADDING = 5 };
+/* Columns of the longest integer rows that costs of 32 bits allow (exact_frame.c). */
+enum { LONGEST = 8192 };
 
 typedef enum pattern {
     PATTERN_RANDOM = 0,
@@ -36,22 +38,33 @@ typedef enum limit_plan {
     LIMITS_COUNT
 } limit_plan;
 
-/* Two sets of points and all that a job says of them. */
+/* Kernels of one type, which are run on the same points: an instruction set may have that of a
+ * lower one. */
+typedef struct kernels {
+    const kin_tile_kernel *of[KIN_ISA_COUNT];
+    int count;
+} kernels;
+
+/* Two sets of points and all that a job says of them. What depends on the kernel stands apart: it
+ * is as large as that kernel wants, so that a sanitizer sees what is read beyond. */
 typedef struct bench {
-    const kin_tile_kernel *kernel;
+    kin_tile_type type;
     bool is_float;
     bool product; /* cost = -2 x.y, else |x - y|^2 */
     int32_t dims;
-    int32_t groups;
-    int32_t call_rows; /* of a call of the kernel, */
-    int32_t real_rows; /* and how many of them it has to look at */
-    double kappa;
+    int32_t call_rows;  /* of a call of the kernel, */
+    int32_t real_rows;  /* and how many of them it has to look at */
     double *row_values; /* ROWS x dims */
     double *col_values;
+    kin_bound_row row_norm[ROWS];
+    kin_bound_row col_norm[COLS];
+    double cost[ROWS][COLS];
+    const kin_tile_kernel *kernel;
+    int32_t groups;
+    double kappa;
     uint32_t *row_panels;
     uint32_t *col_panels;
     uint32_t *packed;
-    double cost[ROWS][COLS];
     double slack[ROWS][COLS];
     _Alignas(64) kin_word half_term[ROWS], row_term[ROWS], row_limit[ROWS], row_half[ROWS],
         test[2 * ROWS];
@@ -76,10 +89,10 @@ static void *take(size_t bytes)
 static double extreme(const bench *b, bool row, int32_t i, uint64_t *seed)
 {
     const double sign = kin_random_below(seed, 2) == 0 ? 1.0 : -1.0;
-    if (b->kernel->type == KIN_TILE_S8) {
+    if (b->type == KIN_TILE_S8) {
         return sign > 0.0 ? 127.0 : b->dims < 16000 ? -128.0 : -127.0;
     }
-    if (b->kernel->type == KIN_TILE_S16) {
+    if (b->type == KIN_TILE_S16) {
         if (b->product) {
             return i > 0 ? 0.0 : sign * (row ? 32767.0 : 16384.0);
         }
@@ -102,10 +115,10 @@ static double component(const bench *b, pattern p, bool row, int32_t i, uint64_t
         break;
     }
     const double x = test_gauss(seed);
-    if (b->kernel->type == KIN_TILE_S8) {
+    if (b->type == KIN_TILE_S8) {
         return fmax(fmin(rint(50.0 * x), 127.0), -128.0);
     }
-    if (b->kernel->type == KIN_TILE_S16) {
+    if (b->type == KIN_TILE_S16) {
         return rint(fmin(2500.0, 2700.0 / sqrt((double)b->dims)) * x);
     }
     return 8.0 * fmax(fmin(rint(64.0 * x), 255.0), -255.0); /* 8 bits, as bf16 has */
@@ -124,12 +137,12 @@ static void fill(const bench *b, pattern p, bool row, double *values, uint64_t *
 /* The word that holds components [4g, 4g + 4) or what the type has of them. */
 static uint32_t word_of(const bench *b, const double *x, int32_t g)
 {
-    const int32_t size = kin_tile_group_size(b->kernel->type);
-    uint32_t word = b->kernel->type == KIN_TILE_S8 ? 0x80808080u : 0;
+    const int32_t size = kin_tile_group_size(b->type);
+    uint32_t word = b->type == KIN_TILE_S8 ? 0x80808080u : 0;
     for (int32_t i = 0; i < size && g * size + i < b->dims; i++) {
         const double v = x[g * size + i];
         const kin_word f = {.f = (float)v};
-        switch (b->kernel->type) {
+        switch (b->type) {
         case KIN_TILE_S8:
             word ^= ((uint32_t)(int32_t)v & 0xff) << (8 * i);
             break;
@@ -170,7 +183,7 @@ static double sum_of(const bench *b, const double *x, bool squares)
 
 static void set_terms(bench *b)
 {
-    const double unsigned_panels = b->kernel->type == KIN_TILE_S8 ? 256.0 : 0.0;
+    const double unsigned_panels = b->type == KIN_TILE_S8 ? 256.0 : 0.0;
     for (int32_t i = 0; i < ROWS; i++) {
         const double *x = b->row_values + i * b->dims;
         const double term = b->product ? 0.0 : sum_of(b, x, true);
@@ -197,13 +210,12 @@ static void set_terms(bench *b)
 
 static void set_costs(bench *b)
 {
-    kin_bound_row cols[COLS];
     for (int32_t j = 0; j < COLS; j++) {
-        cols[j] = (kin_bound_row){sqrt(sum_of(b, b->col_values + j * b->dims, true)), 0.0};
+        b->col_norm[j] = (kin_bound_row){sqrt(sum_of(b, b->col_values + j * b->dims, true)), 0.0};
     }
     for (int32_t i = 0; i < ROWS; i++) {
         const double *x = b->row_values + i * b->dims;
-        const kin_bound_row row = {sqrt(sum_of(b, x, true)), 0.0};
+        b->row_norm[i] = (kin_bound_row){sqrt(sum_of(b, x, true)), 0.0};
         for (int32_t j = 0; j < COLS; j++) {
             const double *y = b->col_values + j * b->dims;
             double sum = 0.0;
@@ -211,7 +223,15 @@ static void set_costs(bench *b)
                 sum += b->product ? x[d] * y[d] : (x[d] - y[d]) * (x[d] - y[d]);
             }
             b->cost[i][j] = b->product ? -2.0 * sum : sum;
-            b->slack[i][j] = kin_bound_error(b->kappa, row, cols[j]);
+        }
+    }
+}
+
+static void set_slack(bench *b)
+{
+    for (int32_t i = 0; i < ROWS; i++) {
+        for (int32_t j = 0; j < COLS; j++) {
+            b->slack[i][j] = kin_bound_error(b->kappa, b->row_norm[i], b->col_norm[j]);
         }
     }
 }
@@ -360,22 +380,14 @@ static void run_block(bench *b, int32_t rows, int32_t real, int32_t panels, kin_
     }
 }
 
-static bench *bench_make(const kin_tile_kernel *kernel, int32_t dims)
+static bench *bench_make(kin_tile_type type, int32_t dims)
 {
     bench *b = take(sizeof *b);
-    b->kernel = kernel;
-    b->is_float = kin_tile_is_float(kernel->type);
+    b->type = type;
+    b->is_float = kin_tile_is_float(type);
     b->dims = dims;
-    const kin_distance distance = {.metric = KITH_EUCLIDEAN, .cols = dims};
-    const kin_frame_stats stats = {.largest = 0x1p11, .largest_norm = 0x1p11};
-    const kin_frame frame = kin_frame_make(&distance, kernel, false, &stats);
-    b->groups = frame.groups;
-    b->kappa = frame.kappa;
     b->row_values = take(sizeof(double) * ROWS * (size_t)dims);
     b->col_values = take(sizeof(double) * COLS * (size_t)dims);
-    b->row_panels = take(sizeof(uint32_t) * ROWS * (size_t)b->groups);
-    b->packed = take(sizeof(uint32_t) * ROWS * (size_t)b->groups);
-    b->col_panels = take(sizeof(uint32_t) * COLS * (size_t)b->groups);
     b->row_log.order = take(sizeof(int32_t) * (ROWS * COLS + KIN_PANEL));
     b->row_log.pair = take(sizeof(uint32_t) * (ROWS * COLS + KIN_PANEL));
     b->col_log.order = take(sizeof(int32_t) * (ROWS * COLS + KIN_PANEL));
@@ -387,14 +399,35 @@ static void bench_free(bench *b)
 {
     free(b->row_values);
     free(b->col_values);
-    free(b->row_panels);
-    free(b->packed);
-    free(b->col_panels);
     free(b->row_log.order);
     free(b->row_log.pair);
     free(b->col_log.order);
     free(b->col_log.pair);
     free(b);
+}
+
+static void kernel_enter(bench *b, const kin_tile_kernel *kernel)
+{
+    const kin_distance distance = {.metric = KITH_EUCLIDEAN, .cols = b->dims};
+    const kin_frame_stats stats = {.largest = 0x1p11, .largest_norm = 0x1p11};
+    const kin_frame frame = kin_frame_make(&distance, kernel, false, &stats);
+    b->kernel = kernel;
+    b->groups = frame.groups;
+    b->kappa = frame.kappa;
+    b->row_panels = take(sizeof(uint32_t) * ROWS * (size_t)b->groups);
+    b->packed = take(sizeof(uint32_t) * ROWS * (size_t)b->groups);
+    b->col_panels = take(sizeof(uint32_t) * COLS * (size_t)b->groups);
+    to_panels(b, b->row_values, ROWS, b->row_panels);
+    to_panels(b, b->col_values, COLS, b->col_panels);
+    kernel->pack(b->row_panels, b->groups, ROWS, b->packed);
+    set_slack(b);
+}
+
+static void kernel_leave(bench *b)
+{
+    free(b->row_panels);
+    free(b->packed);
+    free(b->col_panels);
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
@@ -455,27 +488,17 @@ static void run_lines(const bench *b)
     free(cols);
 }
 
-static void run_pattern(bench *b, pattern p, uint64_t *seed)
+/* What the kernel finds under limits of every plan. */
+static void run_plans(bench *b, uint64_t seed)
 {
-    fill(b, p, true, b->row_values, seed);
-    fill(b, p, false, b->col_values, seed);
-    for (int32_t j = 0; j < b->dims; j++) { /* a pair at distance 0 */
-        b->col_values[7 * b->dims + j] = b->row_values[100 * b->dims + j];
-        if (b->kernel->type == KIN_TILE_S16 && b->product && p == PATTERN_EXTREME) {
-            b->col_values[7 * b->dims + j] = 0.0;
-        }
-    }
-    to_panels(b, b->row_values, ROWS, b->row_panels);
-    to_panels(b, b->col_values, COLS, b->col_panels);
-    b->kernel->pack(b->row_panels, b->groups, ROWS, b->packed);
-    set_terms(b);
-    set_costs(b);
-    run_lines(b);
     const int32_t tile = b->kernel->tile_rows;
     for (int plan = 0; plan < LIMITS_COUNT; plan++) {
-        set_limits(b, (limit_plan)plan, seed);
+        set_limits(b, (limit_plan)plan, &seed);
         const bool collects = plan != LIMITS_ROWS;
         run_block(b, ROWS, ROWS, PANELS, collects ? &b->col_log : NULL);
+        if (b->dims == LONGEST) {
+            continue; /* how a block is divided among calls is seen with short rows */
+        }
         run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP, 2, collects ? &b->col_log : NULL);
         run_block(b, tile, 1, 2, collects ? &b->col_log : NULL);
         run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP - 2 * tile + 1, PANELS, NULL);
@@ -485,67 +508,90 @@ static void run_pattern(bench *b, pattern p, uint64_t *seed)
     }
 }
 
-static void run_kernel(const kin_tile_kernel *kernel)
+/* The loop's costs are found once, as they are those of each kernel. */
+static void run_pattern(bench *b, const kernels *all, pattern p, uint64_t *seed)
 {
-    static const int32_t dims[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100, 129, 784};
-    uint64_t seed = 7;
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_is_slow_build() ? 4 : 1) {
-        bench *b = bench_make(kernel, dims[i]);
-        for (int p = 0; p < PATTERN_COUNT; p++) {
-            if (p == PATTERN_CANCEL && !b->is_float) {
-                continue;
-            }
-            for (int product = 0; product < 2; product++) {
-                b->product = product != 0;
-                run_pattern(b, (pattern)p, &seed);
-            }
+    fill(b, p, true, b->row_values, seed);
+    fill(b, p, false, b->col_values, seed);
+    for (int32_t j = 0; j < b->dims; j++) { /* a pair at distance 0 */
+        b->col_values[7 * b->dims + j] = b->row_values[100 * b->dims + j];
+        if (b->type == KIN_TILE_S16 && b->product && p == PATTERN_EXTREME) {
+            b->col_values[7 * b->dims + j] = 0.0;
         }
-        bench_free(b);
     }
-    printf("%s: its logs hold the pairs of the contract, and no others\n", kernel->name);
+    set_terms(b);
+    set_costs(b);
+    for (int i = 0; i < all->count; i++) {
+        kernel_enter(b, all->of[i]);
+        run_lines(b);
+        run_plans(b, *seed);
+        kernel_leave(b);
+    }
+}
+
+/* Those that are here. */
+static kernels kernels_of(kin_tile_type type)
+{
+    kernels all = {.count = 0};
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        const kin_tile_kernel *kernel =
+            kin_cpu_has((kin_isa)isa) ? kin_tile_get((kin_isa)isa, type) : NULL;
+        bool seen = kernel == NULL;
+        for (int i = 0; i < all.count; i++) {
+            seen = seen || all.of[i] == kernel;
+        }
+        if (!seen) {
+            assert_int_equal(kernel->type, type);
+            assert_int_equal(KIN_BLOCK_STEP % kernel->tile_rows, 0);
+            all.of[all.count++] = kernel;
+        }
+    }
+    return all;
+}
+
+static void tell(const kernels *all, const char *what)
+{
+    for (int i = 0; i < all->count; i++) {
+        printf("%s: %s\n", all->of[i]->name, what);
+    }
 }
 
 static void all_kernels(void **state)
 {
     (void)state;
-    const kin_tile_kernel *done[64];
+    static const int32_t dims[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100, 129, 784};
     int count = 0;
-    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
-        for (int type = 0; type < KIN_TILE_TYPES && kin_cpu_has((kin_isa)isa); type++) {
-            const kin_tile_kernel *kernel = kin_tile_get((kin_isa)isa, (kin_tile_type)type);
-            bool seen = kernel == NULL;
-            for (int i = 0; i < count; i++) {
-                seen = seen || done[i] == kernel;
+    for (int type = 0; type < KIN_TILE_TYPES; type++) {
+        const kernels all = kernels_of((kin_tile_type)type);
+        uint64_t seed = 7;
+        for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_is_slow_build() ? 4 : 1) {
+            bench *b = bench_make((kin_tile_type)type, dims[i]);
+            for (int p = 0; p < PATTERN_COUNT; p++) {
+                for (int product = 0; product < 2 && (p != PATTERN_CANCEL || b->is_float);
+                     product++) {
+                    b->product = product != 0;
+                    run_pattern(b, &all, (pattern)p, &seed);
+                }
             }
-            if (!seen) {
-                assert_int_equal(kernel->type, type);
-                assert_int_equal(KIN_BLOCK_STEP % kernel->tile_rows, 0);
-                done[count++] = kernel;
-                run_kernel(kernel);
-            }
+            bench_free(b);
         }
+        tell(&all, "its logs hold the pairs of the contract, and no others");
+        count += all.count;
     }
     assert_true(count >= 3);
 }
 
-/* The longest integer rows that costs of 32 bits allow (exact_frame.c). */
 static void longest_bytes(void **state)
 {
     (void)state;
-    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
-        const kin_tile_kernel *kernel =
-            kin_cpu_has((kin_isa)isa) ? kin_tile_get((kin_isa)isa, KIN_TILE_S8) : NULL;
-        if (kernel == NULL) {
-            continue;
-        }
-        uint64_t seed = 11;
-        bench *b = bench_make(kernel, 8192);
-        run_pattern(b, PATTERN_EXTREME, &seed);
-        b->product = true;
-        run_pattern(b, PATTERN_EXTREME, &seed);
-        bench_free(b);
-        printf("%s: 8,192 columns of +127 and -128 overflow nothing\n", kernel->name);
-    }
+    const kernels all = kernels_of(KIN_TILE_S8);
+    uint64_t seed = 11;
+    bench *b = bench_make(KIN_TILE_S8, LONGEST);
+    run_pattern(b, &all, PATTERN_EXTREME, &seed);
+    b->product = true;
+    run_pattern(b, &all, PATTERN_EXTREME, &seed);
+    bench_free(b);
+    tell(&all, "8,192 columns of +127 and -128 overflow nothing");
 }
 
 static void orders_of_floats(void **state)

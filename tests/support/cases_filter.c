@@ -62,8 +62,8 @@ static bool may_find(const job *j, int64_t query, int64_t row, int64_t list)
 {
     const kith_filter *f = &j->filter;
     const int64_t *asked = j->graph ? f->groups : f->query_groups;
-    const uint8_t *bits = f->allow + (f->allow != NULL ? query * f->allow_stride_bytes : 0);
-    if (f->allow != NULL && (bits[row / 8] >> row % 8 & 1) == 0) {
+    const uint8_t *bits = f->allow != NULL ? f->allow + query * f->allow_stride_bytes : NULL;
+    if (bits != NULL && (bits[row / 8] >> row % 8 & 1) == 0) {
         return false;
     }
     if (j->graph ? row == query && (j->params.flags & KITH_INCLUDE_SELF) == 0

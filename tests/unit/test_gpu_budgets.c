@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Little device memory without a GPU: jobs under budgets a twelfth apart (a third where answers are
- * of more than half a million neighbours, and under a sanitizer; a half where both hold, and in few
- * cases), from what they want down to nothing, on a device of host memory whose kernels compute
- * nothing (tests/modules). Whether an answer is right is not seen here
- * (tests/gpu/test_gpu_batches.c); whether a budget suffices is, and that one which does is not
- * refused in a larger one, wherever rows lose candidates, and that all is given back. */
+ * Little device memory without a GPU: jobs under budgets a fifth apart (a twelfth with
+ * KITH_CASES=all; a third where answers are of more than half a million neighbours, and under a
+ * sanitizer; a half where both hold, and in few cases), from what they want down to nothing, on a
+ * device of host memory whose kernels compute nothing (tests/modules). Whether an answer is right
+ * is not seen here (tests/gpu/test_gpu_batches.c); whether a budget suffices is, and that one which
+ * does is not refused in a larger one, wherever rows lose candidates, and that all is given back.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -194,7 +195,7 @@ static void hold_plan(sweep *s, bool exactly)
 
 static int run_setting(const setting *set)
 {
-    enum { STEP = 12, LONG_STEP = 3, LEAST_STEP = 2 };
+    enum { ALL_STEP = 12, STEP = 5, LONG_STEP = 3, LEAST_STEP = 2 };
     enum { LONG_ANSWER = 500000 }; /* neighbours, which the processor writes each time */
     const bool tree = set->way == TREE;
     const bool is_long = (set->call == TEST_GRAPH ? set->rows : set->asked) * set->k > LONG_ANSWER;
@@ -214,9 +215,10 @@ static int run_setting(const setting *set)
                        .k = set->k,
                        .pipeline = tree ? KITH_PIPELINE_FUSED : (kith_pipeline)set->way,
                        .method = tree ? KITH_METHOD_TREE : KITH_METHOD_AUTO},
-               .step = least ? LEAST_STEP
-                       : few ? LONG_STEP
-                             : STEP};
+               .step = least                   ? LEAST_STEP
+                       : few                   ? LONG_STEP
+                       : test_is_whole_build() ? ALL_STEP
+                                               : STEP};
     test_job_text(&s.job, s.text, sizeof s.text);
     sweep_budgets(&s);
     hold_plan(&s, set->way != FUSED);

@@ -54,7 +54,7 @@ static void put(kin_select_type dtype, double value, char *to)
     } else {
         if (dtype == KIN_SELECT_F16) {
             int exponent = 0;
-            const double fraction = frexp(fabs(value), &exponent);
+            const double fraction = frexp(isfinite(value) ? fabs(value) : 0.0, &exponent);
             half = (uint16_t)((uint32_t)(exponent + 14) << 10 |
                               ((uint32_t)(int32_t)(fraction * 2048.0) & 1023u));
             half = exponent < -13 || value == 0.0 ? (uint16_t)(fabs(value) * 0x1p24) : half;
