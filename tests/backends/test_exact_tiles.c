@@ -19,8 +19,6 @@
 #include <stdlib.h>
 
 enum { ROWS = 3 * KIN_BLOCK_STEP, COLS = KIN_BLOCK_STEP, PANELS = COLS / KIN_PANEL, PADDING = 5 };
-/* Columns of the longest integer rows that costs of 32 bits allow (exact_frame.c). */
-enum { LONGEST = 8192 };
 
 typedef enum pattern {
     PATTERN_RANDOM = 0,
@@ -496,9 +494,6 @@ static void run_plans(bench *b, uint64_t seed)
         set_limits(b, (limit_plan)plan, &seed);
         const bool collects = plan != LIMITS_ROWS;
         run_block(b, ROWS, ROWS, PANELS, collects ? &b->col_log : NULL);
-        if (b->dims == LONGEST) {
-            continue; /* how a block is divided among calls is seen with short rows */
-        }
         run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP, 2, collects ? &b->col_log : NULL);
         run_block(b, tile, 1, 2, collects ? &b->col_log : NULL);
         run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP - 2 * tile + 1, PANELS, NULL);
@@ -581,12 +576,13 @@ static void all_kernels(void **state)
     assert_true(count >= 3);
 }
 
+/* The longest integer rows that costs of 32 bits allow (exact_frame.c). */
 static void longest_bytes(void **state)
 {
     (void)state;
     const kernels all = kernels_of(KIN_TILE_S8);
     uint64_t seed = 11;
-    bench *b = bench_make(KIN_TILE_S8, LONGEST);
+    bench *b = bench_make(KIN_TILE_S8, 8192);
     run_pattern(b, &all, PATTERN_EXTREME, &seed);
     b->product = true;
     run_pattern(b, &all, PATTERN_EXTREME, &seed);
