@@ -55,7 +55,6 @@ static void read_ids(cli_session *session, const char *path)
     if (code != CLI_DONE) {
         check_line();
     }
-    cli_keep_end();
 }
 
 static void read_labels(cli_session *session, const char *path)
@@ -74,7 +73,6 @@ static void read_labels(cli_session *session, const char *path)
     if (code != CLI_DONE) {
         check_line();
     }
-    cli_labels_free(&labels);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -89,5 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const char *path = fuzz_file(fuzz_extensions[data[0] % COUNT], data + 1, bytes - 1);
     read_ids(&session, path);
     read_labels(&session, path);
+    session.ctx = NULL; /* that of all inputs stays */
+    cli_session_close(&session);
+    cli_keep_end();
     return 0;
 }
