@@ -14,9 +14,9 @@ bool kin_papers_pipeline(kith_pipeline number, const kin_pipeline **pipeline);
 
 /* ---- MATRIX ---------------------------------------------------------------------------------- */
 
-/* papers_matrix.c, on the processor: the k first of each query by request->select, for every metric
- * and every k. queries == corpus: a graph. Both after kin_prepare_rows; they may be the ones of a
- * graph that was prepared as queries. */
+/* papers_matrix.c, on the processor: the k first of each query by request->select, for every k;
+ * metrics without a product take kin_direct_run. queries == corpus: a graph. Both after
+ * kin_prepare_rows; they may be the ones of a graph that was prepared as queries. */
 kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
                                   const kin_prepared *queries, const kin_request *request,
                                   const kith_neighbors *out);
