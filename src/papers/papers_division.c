@@ -234,8 +234,3 @@ kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int
     s.a_block = KIN_FUSED_BLOCK * a_row;
     return s;
 }
-
-int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries)
-{
-    return request->batch == 0 ? queries : kin_min_i64(request->batch, queries);
-}

@@ -364,9 +364,15 @@ static kith_status run_batches(hybrid *h)
     return KITH_OK;
 }
 
+/* Of so many queries those that a batch may have. */
+static int64_t batch_of(const kin_request *request, int64_t queries)
+{
+    return request->batch == 0 ? queries : kin_min_i64(request->batch, queries);
+}
+
 static kith_status make_hybrid(hybrid *h, const kin_request *request)
 {
-    const int64_t blocks = kin_fused_blocks_of(kin_papers_hybrid_batch(request, h->rows));
+    const int64_t blocks = kin_fused_blocks_of(batch_of(request, h->rows));
     const kin_papers_hybrid_size size =
         kin_papers_hybrid_size_of(h->corpus->set.points, h->k, request->sample);
     h->sample = size.sample;
@@ -422,7 +428,7 @@ static int64_t wanted_of(const kin_request *request, int64_t columns)
 static kin_papers_costs_size costs_of(const kin_request *request, uint64_t a_block, int64_t rows,
                                       int64_t columns, uint64_t scope)
 {
-    const int64_t blocks = kin_fused_blocks_of(kin_papers_hybrid_batch(request, rows));
+    const int64_t blocks = kin_fused_blocks_of(batch_of(request, rows));
     return kin_papers_costs_size_of(columns, blocks, request->batch > 0, a_block, scope);
 }
 

@@ -22,9 +22,6 @@ typedef struct kin_papers_hybrid_size {
 /* times: kin_request.sample. */
 kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int32_t times);
 
-/* Of so many queries those that a batch may have: kin_request.batch. */
-int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries);
-
 /* ---- The processor's part (papers_division.c) ----------------------------------------------- */
 
 /* The k first of what a GPU left of each row, by min-max heaps (papers_threshold_heap.c), on all
