@@ -72,16 +72,16 @@ enum {
  * a sample (kith_search_params.sample times k columns, 1 .. 1024; 0 = 32 k or a 16th of the
  * columns, whichever is more); the processor selects from it while the GPU is at the next rows, and
  * leaves as many rows to the GPU as it takes to end together. kith_search_params.batch queries at
- * most are a batch, 1 .. 2^22, made whole blocks of 256 where costs are a product: what fits into a
- * quarter of the free device memory; 0: what fits into 1 GiB. Where there is no GPU,
- * KITH_E_UNSUPPORTED. BUFFER_TREE: the buffer
- * k-d tree with its buffers, on the processor or a GPU, for the metrics that have a tree: each leaf
- * collects the numbers of queries, up to kith_search_params.leaf_buffer, all buffers are emptied
- * when one of them is half full, and the queries go on to their next leaves from there. Queries are
- * taken five buffers at a time; on a GPU at least 2^18, where leaf_buffer is 0, and a buffer may
- * grow past its length within such a batch. A GPU has it up to 32 columns and k = 1,024: where one
- * was named, and beyond that, in both directions at once and of a prepared corpus
- * KITH_E_UNSUPPORTED. */
+ * most are a batch, 1 .. 2^22, made whole blocks of 256: what fits into a quarter of the free
+ * device memory; 0: what fits into 1 GiB. Where there is no GPU, KITH_E_UNSUPPORTED. Both are
+ * for distances that are a product, on a GPU with k up to 2,048; all others are computed as without
+ * them, which kith_report.screen tells ("direct"). BUFFER_TREE: the buffer k-d tree with its
+ * buffers, on the processor or a GPU, for the metrics that have a tree: each leaf collects the
+ * numbers of queries, up to kith_search_params.leaf_buffer, all buffers are emptied when one of
+ * them is half full, and the queries go on to their next leaves from there. Queries are taken five
+ * buffers at a time; on a GPU at least 2^18, where leaf_buffer is 0, and a buffer may grow past its
+ * length within such a batch. A GPU has it up to 32 columns and k = 1,024: where one was named, and
+ * beyond that, in both directions at once and of a prepared corpus KITH_E_UNSUPPORTED. */
 #define KITH_PAPERS_PIPELINE_MAP(X) \
     X(MATRIX, 1, matrix)            \
     X(HYBRID, 2, hybrid)            \

@@ -259,24 +259,8 @@ static void compact_by_key(kin_lists *lists, int64_t row, kin_list_scratch *scra
     lists->counts[row] = (int32_t)kept;
 }
 
-/* Lists by cost: the first k words, and nothing is proven. */
-static void keep_least(kin_lists *lists, int64_t row)
-{
-    uint64_t *words = lists->words + row * lists->capacity;
-    if (lists->counts[row] >= lists->k) {
-        kin_select_nth_word(words, lists->counts[row], lists->k - 1);
-        lists->reach[row] = cost_of(lists, words[lists->k - 1]);
-        lists->counts[row] = (int32_t)lists->k;
-    }
-}
-
 void kin_lists_compact(kin_lists *lists, int64_t row, kin_list_scratch *scratch)
 {
-    if (lists->by_cost) {
-        keep_least(lists, row);
-        lists->due[row] = next_due(lists, lists->counts[row]);
-        return;
-    }
     compact_by_cost(lists, row);
     const int64_t slack = lists->capacity - lists->k;
     const bool unproven = !(lists->reach[row] < (double)INFINITY) && lists->counts[row] >= lists->k;

@@ -11,9 +11,6 @@
  * An entry is a 64-bit word, order of the cost above, name of the candidate below: its id where
  * costs are keys (ties go to the smaller id), its position elsewhere.
  *
- * Lists by cost prove nothing: the invariant holds of (cost, position) instead, and the reach is
- * the k-th cost. Whatever the order of the offers, the same k least of them stay.
- *
  * Concurrency: rows are independent; the caller sees to it that one thread works on a row.
  */
 #ifndef KIN_EXACT_LIST_H
@@ -41,7 +38,6 @@ typedef struct kin_lists {
                       tighter the reach */
     double *reach; /* exact_bound.h; INFINITY until k ids were seen */
     uint8_t *reran; /* 1: canonical keys were needed before the end */
-    bool by_cost;   /* set after kin_lists_make; weights are not read */
     void *block;
 } kin_lists;
 
@@ -79,7 +75,7 @@ void kin_lists_begin_within(kin_lists *lists, const uint32_t *next, kin_within w
 /* Whether entries are named by id. */
 static inline bool kin_lists_by_id(const kin_lists *lists)
 {
-    return lists->points->frame->bound == KIN_BOUND_INTEGER && !lists->by_cost;
+    return lists->points->frame->bound == KIN_BOUND_INTEGER;
 }
 
 /* Makes room in a full list and tightens the row's reach. */

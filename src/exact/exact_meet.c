@@ -66,7 +66,6 @@ static void set_limits(const kin_meet *r, const meeting *m, bool turned, kin_mee
     const int64_t count = block_points(r, own, block);
     const kin_frame *frame = seen->frame;
     const bool is_float = kin_tile_is_float(frame->kernel->type);
-    const bool by_cost = own->lists != NULL && own->lists->by_cost;
     const bool by_reach = frame->bound == KIN_BOUND_INTEGER;
     for (int64_t i = 0; by_reach && i < count; i++) {
         kin_limit_set(false, l->reach[i], &l->limit[i], &l->half[i]);
@@ -74,14 +73,9 @@ static void set_limits(const kin_meet *r, const meeting *m, bool turned, kin_mee
     for (int64_t i = 0; !by_reach && i < count; i++) {
         const kin_bound_row row = kin_set_row(seen, block * r->block + i);
         const double reach = reach_of(r, m, l->reach[i]);
-        double limit = 0.0;
-        if (m->even) {
-            limit = kin_meet_even_limit(reach, row);
-        } else if (by_cost) {
-            limit = reach + kin_bound_error(frame->kappa, row, other);
-        } else {
-            limit = kin_bound_limit(frame->bound, reach, frame->kappa, row, other);
-        }
+        const double limit = m->even
+                                 ? kin_meet_even_limit(reach, row)
+                                 : kin_bound_limit(frame->bound, reach, frame->kappa, row, other);
         kin_limit_set(is_float, limit, &l->limit[i], &l->half[i]);
     }
     for (int64_t i = count; i < kin_round_up(count, KIN_BLOCK_STEP); i++) {
@@ -294,8 +288,7 @@ static bool is_near(const kin_meet *r, const kin_meet_work *w, const meeting *m,
 {
     const kin_meet_side *to = turned ? &r->point : &r->row;
     const kin_meet_side *from = turned ? &r->row : &r->point;
-    if (r->frame->bound != KIN_BOUND_DISTANCE || !kin_tile_is_float(r->frame->kernel->type) ||
-        to->lists->by_cost) {
+    if (r->frame->bound != KIN_BOUND_DISTANCE || !kin_tile_is_float(r->frame->kernel->type)) {
         return true;
     }
     double cost = (double)kin_float_from_order(*order);
@@ -400,9 +393,7 @@ enum { TESTS_TO_JUDGE = 2048, LEAST_SHARE = 32, REST = 64 };
 
 static bool tests_tiles(const kin_meet *r, kin_meet_work *w)
 {
-    /* Balls prove something of distances, not of costs. */
-    if (r->row.cover == NULL || r->row.cover->wide == 0 || r->point.cover->wide == 0 ||
-        r->row.lists->by_cost) {
+    if (r->row.cover == NULL || r->row.cover->wide == 0 || r->point.cover->wide == 0) {
         return false;
     }
     if (r->take == NULL && w->resting > 0) {
@@ -611,7 +602,6 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
     return m;
 }
 
-/* By cost nothing is proven, and nothing may change. */
 static bool even_out(const kin_meet *r, const kin_meet_work *w, const meeting *m)
 {
     const kin_even_block rows = {m->rows, m->row_block * r->block,
@@ -620,7 +610,7 @@ static bool even_out(const kin_meet *r, const kin_meet_work *w, const meeting *m
     const kin_even_block points = {m->points, m->point_block * r->block,
                                    block_points(r, &r->point, m->point_block),
                                    block_padded(r, &r->point, m->point_block)};
-    return r->take == NULL && !r->row.lists->by_cost && kin_even_make(&rows, &points, &w->even);
+    return r->take == NULL && kin_even_make(&rows, &points, &w->even);
 }
 
 kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block,

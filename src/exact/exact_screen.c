@@ -33,15 +33,11 @@
  *
  * graph: every unordered pair of different blocks once. Blocks stand on a circle; block I owns its
  * pairs with the half circle ahead of it. Without covers, or with very many blocks, the order is
- * that of the blocks.
- * near: 0, or, of a graph, only those pairs meet of which one has the other among its `near`
- * nearest, by their centres; without covers those that stand next to each other. */
+ * that of the blocks. */
 typedef struct block_order {
     const kin_meet *meet;
-    int64_t near;     /* 0, or how many others each block chooses to meet */
-    int64_t most;     /* blocks that a block of rows meets, at most */
-    uint32_t *order;  /* by block of rows: most; NULL: in the order of the blocks */
-    uint32_t *counts; /* near: blocks that each meets; NULL where order is */
+    int64_t most;    /* blocks that a block of rows meets, at most */
+    uint32_t *order; /* by block of rows: most; NULL: in the order of the blocks */
 } block_order;
 
 /* Above this many pairs of blocks, sorting them would take as long as it saves. */
@@ -53,14 +49,10 @@ static int64_t count_blocks(const block_order *schedule, int64_t row_block)
     if (!schedule->meet->graph) {
         return schedule->meet->point.blocks;
     }
-    if (schedule->counts != NULL) {
-        return schedule->counts[row_block];
-    }
     /* With an even number of blocks the farthest step would meet every pair twice: only the first
      * half of the circle takes it. */
     const int64_t blocks = schedule->meet->row.blocks;
-    const int64_t half = (blocks - 1) / 2 + (blocks % 2 == 0 && row_block < blocks / 2 ? 1 : 0);
-    return schedule->near == 0 ? half : kin_min_i64(half, kin_ceil_div(schedule->near, 2));
+    return (blocks - 1) / 2 + (blocks % 2 == 0 && row_block < blocks / 2 ? 1 : 0);
 }
 
 static int64_t natural(const block_order *schedule, int64_t row_block, int64_t i)
@@ -80,8 +72,7 @@ typedef struct sorting {
     int32_t threads;
     float *row_centres;
     float *point_centres;
-    uint64_t *words;  /* by thread */
-    uint64_t *chosen; /* near: row_blocks x near, each ascending */
+    uint64_t *words; /* by thread */
 } sorting;
 
 /* Bits of a non-negative float rise with it; a NaN comes last. */
@@ -115,50 +106,6 @@ static kith_status sort_row(void *arg, int64_t row_block, int32_t thread)
     return KITH_OK;
 }
 
-/* The nearest of all others, wherever they stand on the circle. */
-static kith_status choose_row(void *arg, int64_t row_block, int32_t thread)
-{
-    const sorting *s = arg;
-    const int64_t near = s->schedule->near;
-    const int64_t others = s->schedule->meet->row.blocks - 1;
-    uint64_t *words = s->words + thread * others;
-    measure_blocks(s, row_block, others, words);
-    kin_select_nth_word(words, others, near - 1);
-    kin_select_sort_words(words, near);
-    memcpy(s->chosen + row_block * near, words, (size_t)near * sizeof *words);
-    return KITH_OK;
-}
-
-/* Of two that chose each other, the first has the pair. A block chose another if that one's word is
- * not behind the last that it chose: distances are the same bits from both ends. */
-static void keep_chosen(const sorting *s)
-{
-    block_order *schedule = s->schedule;
-    const int64_t near = schedule->near;
-    for (int64_t row = 0; row < schedule->meet->row.blocks; row++) {
-        const uint64_t *chosen = s->chosen + row * near;
-        uint32_t *kept = schedule->order + row * near;
-        uint32_t count = 0;
-        for (int64_t i = 0; i < near; i++) {
-            const uint32_t block = (uint32_t)chosen[i];
-            const uint64_t turned = (chosen[i] & ~(uint64_t)UINT32_MAX) | (uint64_t)row;
-            const bool both = turned <= s->chosen[(block + 1) * near - 1];
-            if (!both || row < block) {
-                kept[count++] = block;
-            }
-        }
-        schedule->counts[row] = count;
-    }
-}
-
-static kith_status choose_blocks(kith_ctx *ctx, sorting *s)
-{
-    block_order *schedule = s->schedule;
-    KIN_TRY(kin_parallel(ctx, "prepare", schedule->meet->row.blocks, choose_row, s));
-    keep_chosen(s);
-    return KITH_OK;
-}
-
 /* The mean of a block's coarse centres. */
 static void centre_blocks(const kin_meet_side *side, int64_t block, float *centres)
 {
@@ -182,9 +129,6 @@ static void name_order(kin_layout *layout, void *job)
     const uint64_t rows = (uint64_t)schedule->meet->row.blocks;
     schedule->order = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)schedule->most),
                                        sizeof *schedule->order);
-    if (schedule->near > 0) {
-        schedule->counts = kin_layout_array(layout, rows, sizeof *schedule->counts);
-    }
 }
 
 static void name_sorting(kin_layout *layout, void *job)
@@ -193,17 +137,12 @@ static void name_sorting(kin_layout *layout, void *job)
     const block_order *schedule = s->schedule;
     const uint64_t rows = (uint64_t)schedule->meet->row.blocks;
     const uint64_t wide = (uint64_t)s->wide;
-    const int64_t measured = schedule->near == 0 ? schedule->most : schedule->meet->row.blocks;
     const uint64_t points = (uint64_t)schedule->meet->point.blocks;
     s->row_centres = kin_layout_zeros(layout, kin_size_mul(rows, wide), sizeof *s->row_centres);
     s->point_centres =
         kin_layout_zeros(layout, kin_size_mul(points, wide), sizeof *s->point_centres);
     s->words =
-        kin_layout_array(layout, (uint64_t)s->threads * (uint64_t)measured, sizeof *s->words);
-    if (schedule->near > 0) {
-        s->chosen = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)schedule->near),
-                                     sizeof *s->chosen);
-    }
+        kin_layout_array(layout, (uint64_t)s->threads * (uint64_t)schedule->most, sizeof *s->words);
 }
 
 static kith_status sort_blocks(kin_hold *hold, block_order *schedule)
@@ -217,24 +156,17 @@ static kith_status sort_blocks(kin_hold *hold, block_order *schedule)
     KIN_TRY(kin_hold_layout(&own, name_sorting, &s, WHAT));
     centre_blocks(&meet->row, meet->block, s.row_centres);
     centre_blocks(&meet->point, meet->block, s.point_centres);
-    return schedule->near == 0 ? kin_parallel(hold->ctx, "prepare", meet->row.blocks, sort_row, &s)
-                               : choose_blocks(hold->ctx, &s);
+    return kin_parallel(hold->ctx, "prepare", meet->row.blocks, sort_row, &s);
 }
 
 /* Whether blocks have an order but their own. */
-static bool size_schedule(const kin_meet *meet, int64_t near, block_order *schedule)
+static bool size_schedule(const kin_meet *meet, block_order *schedule)
 {
-    *schedule = (block_order){.meet = meet, .near = kin_min_i64(near, meet->row.blocks - 1)};
+    *schedule = (block_order){.meet = meet};
     schedule->most = count_blocks(schedule, 0);
     const int64_t pairs = meet->row.blocks * schedule->most;
-    if (meet->row.cover == NULL || meet->row.cover->wide == 0 || meet->point.cover->wide == 0 ||
-        pairs == 0 || (near == 0 && pairs > MOST_PAIRS)) {
-        return false;
-    }
-    if (near > 0) {
-        schedule->most = schedule->near;
-    }
-    return true;
+    return meet->row.cover != NULL && meet->row.cover->wide != 0 && meet->point.cover->wide != 0 &&
+           pairs > 0 && pairs <= MOST_PAIRS;
 }
 
 enum { LEAST_BLOCK = KIN_BLOCK_STEP, MOST_BLOCK = 5 * KIN_BLOCK_STEP, MANY_BLOCKS = 60, STRIP = 8 };
@@ -327,7 +259,7 @@ void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads)
     run r = run_of(shape, threads);
     const uint64_t before = kin_layout_mark(plan);
     kin_layout_block(plan, name_arrays, &r);
-    if (size_schedule(&r.meet, shape->near, &r.schedule)) {
+    if (size_schedule(&r.meet, &r.schedule)) {
         sorting s = {.schedule = &r.schedule, .wide = r.meet.row.cover->wide, .threads = threads};
         kin_layout_block(plan, name_order, &r.schedule);
         kin_layout_passing(plan, name_sorting, &s);
@@ -358,7 +290,7 @@ static void destroy_locks(const kin_meet_side *s, int64_t made)
 static kith_status run_blocks(run *r)
 {
     KIN_HOLD(hold, r->ctx);
-    if (size_schedule(&r->meet, r->screen->near, &r->schedule)) {
+    if (size_schedule(&r->meet, &r->schedule)) {
         KIN_TRY(sort_blocks(&hold, &r->schedule));
     }
     if (r->meet.graph) {

@@ -24,9 +24,6 @@ typedef struct kin_screen {
     kin_meet_side point; /* of a graph set and lists are those of the rows: each product serves both
                             ends */
     int64_t block;       /* positions of a block: kin_screen_block() */
-    int64_t near;        /* 0: all pairs. Else, of a graph, blocks meet themselves and those
-                            of which one has the other among its `near` nearest; lists are by
-                            cost then */
     int64_t pairs;       /* out: pairs there were to screen */
     int64_t pairs_skipped; /* out: pairs in tiles that were skipped by their bounds */
     int64_t pairs_looked;  /* out: pairs whose shadows passed */

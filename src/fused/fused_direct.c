@@ -2,9 +2,7 @@
  *
  * Idea. Queries in stripes, the corpus in chunks: the keys of a stripe and a chunk are written as a
  * matrix, and each row's best list takes them in. Lists of more than KIN_FUSED_PASS_K pairs are
- * made in passes: each takes what comes after the last pair of the pass before it. The pipeline
- * matrix has a method of selection take all k at once from keys that fit as a whole; where not even
- * one query's do, it is made in passes, too.
+ * made in passes: each takes what comes after the last pair of the pass before it.
  *
  *   keys    stripe x chunk doubles
  *   pairs   stripe x wanted, pass by pass from left to right
@@ -22,12 +20,7 @@
 #include <stdio.h>
 
 static const uint64_t KEY_BYTES = 512u << 20;
-enum {
-    MOST_STRIPE = 2048,
-    LEAST_CHUNK = 4096,
-    CHUNK_STEP = 32,
-    PICKED_BYTES = sizeof(double) + sizeof(uint32_t) /* of a selected key */
-};
+enum { MOST_STRIPE = 2048, LEAST_CHUNK = 4096, CHUNK_STEP = 32 };
 
 /* What is computed at a time. */
 typedef struct shape {
@@ -41,13 +34,10 @@ typedef struct direct {
     const kin_fused_rows *queries;
     int64_t wanted; /* pairs a query */
     shape shape;
-    bool selects; /* by the request's pipeline, from the keys of all rows */
     const kin_request *request;
     void *block;
     double *keys;
     int32_t *counts; /* of a stripe */
-    double *picked;  /* stripe x wanted */
-    uint32_t *picked_ids;
 
     /* Where a stripe's answers are written: the caller's device memory, or ours until it is
      * downloaded. NULL: pairs alone are wanted, and the caller's. */
@@ -112,10 +102,6 @@ static void name_direct(kin_layout *layout, void *job)
     d->keys =
         kin_layout_array(layout, kin_size_mul(stripe, (uint64_t)d->shape.chunk), sizeof *d->keys);
     d->counts = kin_layout_array(layout, stripe, sizeof *d->counts);
-    if (d->selects) {
-        d->picked = kin_layout_array(layout, places, sizeof *d->picked);
-        d->picked_ids = kin_layout_array(layout, places, sizeof *d->picked_ids);
-    }
     if (d->out == NULL) {
         return;
     }
@@ -190,28 +176,9 @@ static kith_status run_pass(const direct *d, stripe s, int64_t done, kin_fused_p
     return KITH_OK;
 }
 
-/* All k of each query at once. */
-static kith_status select_stripe(const direct *d, stripe s, kin_fused_pair *pairs)
-{
-    const kin_fused_picking picking = {.keys = d->keys,
-                                       .pitch = d->shape.chunk,
-                                       .rows = s.count,
-                                       .columns = d->corpus->rows,
-                                       .k = d->wanted,
-                                       .method = d->request->select,
-                                       .values = d->picked,
-                                       .ids = d->picked_ids,
-                                       .pairs = pairs};
-    KIN_TRY(compute_keys(d, s, 0, d->corpus->rows));
-    return d->request->pipeline->fused->pick(d->on.ctx, d->on.gpu, &picking);
-}
-
 /* pairs: s.count x wanted. Every row of the corpus is a candidate, so all lists are full. */
 static kith_status solve_stripe(const direct *d, stripe s, kin_fused_pair *pairs)
 {
-    if (d->selects) {
-        return select_stripe(d, s, pairs);
-    }
     for (int64_t done = 0; done < d->wanted; done += KIN_FUSED_PASS_K) {
         KIN_TRY(run_pass(d, s, done, pairs));
     }
@@ -271,23 +238,6 @@ uint64_t kin_fused_direct_bytes(int64_t rows, int64_t corpus_rows, int64_t k)
                 .out = &out,
                 .copies_exclude = true};
     return kin_gpu_layout_bytes(name_direct, &d);
-}
-
-static uint64_t matrix_bytes(int64_t wanted, int64_t k)
-{
-    return kin_size_add(answer_bytes(wanted, k), kin_size_mul((uint64_t)wanted, PICKED_BYTES));
-}
-
-kin_fused_direct_size kin_fused_direct_picks(int64_t k, int64_t rows, int64_t corpus_rows,
-                                             uint64_t scope)
-{
-    const int64_t wanted = kin_min_i64(k + 1, corpus_rows);
-    const uint64_t a_query = matrix_bytes(wanted, k);
-    const shape s = shape_of(corpus_rows, rows, true, a_query, scope);
-    return (kin_fused_direct_size){
-        .rows = s.stripe,
-        .pitch = s.chunk,
-        .bytes = kin_size_add(bytes_of(s, a_query), (uint64_t)rows * sizeof(uint32_t))};
 }
 
 static kith_status make_answers(direct *d)
@@ -352,40 +302,30 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
                              const kin_fused_rows *queries, const kin_fused_query *query)
 {
     const kin_request *request = query->request;
-    if (kin_fused_by_host(request)) {
-        return request->pipeline->fused->keys(ctx, gpu, corpus, queries, query);
-    }
     const int64_t start = kin_clock_ns();
     const bool graph = corpus == queries;
     const bool leaves_own_out = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
     const uint32_t *exclude = graph ? NULL : request->exclude;
     const bool leaves_out = leaves_own_out || exclude != NULL;
     const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows);
-    const bool matrix = request->pipeline != NULL;
-    const uint64_t a_query =
-        matrix ? matrix_bytes(wanted, request->k) : answer_bytes(wanted, request->k);
     direct d = {.on = kin_fused_device_of(ctx, gpu),
                 .corpus = corpus,
                 .queries = queries,
                 .wanted = wanted,
-                .shape = shape_of(corpus->rows, queries->rows, matrix || passes_of(wanted) > 1,
-                                  a_query, kin_gpu_scope(gpu)),
+                .shape = shape_of(corpus->rows, queries->rows, passes_of(wanted) > 1,
+                                  answer_bytes(wanted, request->k), kin_gpu_scope(gpu)),
                 .request = request,
                 .out = query->out,
                 .out_on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                 .copies_exclude = exclude != NULL && (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0,
                 .leaves_own_out = leaves_own_out,
                 .exclude = exclude};
-    d.selects = matrix && d.shape.chunk >= corpus->rows;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, make_answers(&d), done);
     KIN_TRY_GOTO(status, solve_all(&d), done);
     ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "direct");
-    if (d.selects) {
-        kin_exact_note_pipeline(ctx, request->pipeline);
-    }
 done:
     kin_gpu_free(gpu, d.block);
     ctx->report.seconds_screen += kin_clock_since(start);

@@ -78,17 +78,15 @@ static uint64_t screen_bytes(const kin_fused_meeting *m, int64_t count, uint64_t
 static uint64_t working_bytes(const kin_fused_meeting *m, int64_t count, uint64_t room)
 {
     const kin_request *request = m->request;
-    const kin_fused_pipeline *other = request->pipeline != NULL ? request->pipeline->fused : NULL;
+    const kin_fused_pipeline *other =
+        m->screens && request->pipeline != NULL ? request->pipeline->fused : NULL;
     const int64_t cols = m->corpus_rows;
-    uint64_t bytes = m->screens ? 0 : kin_fused_direct_least_bytes(cols, request->k);
-    if (other != NULL) {
-        bytes = kin_size_add(bytes, (m->screens ? other->bytes : other->keys_bytes)(
-                                        m->gpu, request, count, cols, room));
-    } else if (m->screens) {
-        bytes = screen_bytes(m, count, room);
-    } else if (room == UINT64_MAX) {
+    if (!m->screens && room == UINT64_MAX) {
         return kin_fused_direct_bytes(count, cols, request->k);
     }
+    const uint64_t bytes = !m->screens     ? kin_fused_direct_least_bytes(cols, request->k)
+                           : other != NULL ? other->bytes(m->gpu, request, count, cols, room)
+                                           : screen_bytes(m, count, room);
     /* Where the host writes them, the device has ids that are left out. */
     return kin_size_add(bytes, other != NULL && other->by_host
                                    ? (uint64_t)count * 2 * sizeof(uint32_t)
@@ -268,9 +266,9 @@ kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix 
     if (need.whole_bytes > c.room) {
         cut(&c, graph, &need);
     }
-    if (request->pipeline != NULL && request->pipeline->fused->host_bytes != NULL) {
-        need.host_bytes = request->pipeline->fused->host_bytes(request, screens, asked->rows,
-                                                               corpus->rows, c.room, threads);
+    if (screens && request->pipeline != NULL && request->pipeline->fused->host_bytes != NULL) {
+        need.host_bytes = request->pipeline->fused->host_bytes(request, asked->rows, corpus->rows,
+                                                               c.room, threads);
     }
     return need;
 }

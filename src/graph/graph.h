@@ -53,7 +53,7 @@ typedef struct kin_graph_request {
     int32_t rounds;     /* at most; 0: default; -1: the start alone */
     double delta;       /* ends when a round changed less than this share of rows x k; 0: default */
     double share;       /* START_SCREEN, or with a split: of all pairs that the start may look at;
-                           0: default */
+                           0: default; 1: on the processor they are solved exactly */
     uint64_t seed;
     kin_graph_start start;
     int32_t all_updates; /* 1: everything that met is offered to lists, as in NN-Descent before the

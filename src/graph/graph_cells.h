@@ -54,6 +54,12 @@ void kin_graph_cells_list(const kin_graph_cells *cells, int64_t points, int32_t 
 /* Above so many columns the terms of centres would leave the range of integers. */
 enum { KIN_GRAPH_CENTRE_COLS = 8192 };
 
+/* Whether points have centres: not those of direct metrics, nor rows of very many columns. */
+static inline bool kin_graph_has_cells(const kin_graph_points *points)
+{
+    return points->kernel != NULL && points->prepared->distance.cols <= KIN_GRAPH_CENTRE_COLS;
+}
+
 typedef struct kin_graph_centres {
     int64_t count;
     int64_t padded; /* columns: whole panels, the last ones as far away as can be */

@@ -14,6 +14,7 @@
  * not. */
 #include "graph/graph.h"
 
+#include "graph/graph_cells.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
 
@@ -41,7 +42,6 @@ typedef struct descending {
     bool has_near; /* the start: lists have what is near, and chance need not fill them */
     bool by_cells; /* the start: lists have near entries alone, and crowds go on */
     bool settled;  /* the start brought little in the end */
-    bool all_met;  /* in the start: rounds have nothing to find */
     int64_t began_ns;
 } descending;
 
@@ -200,18 +200,6 @@ static kith_status solve_exactly(descending *d, const kith_matrix *points)
 
 /* ---- Start ---------------------------------------------------------------------------------- */
 
-/* Where there are no tiles with centres, the start is blocks that met, and what they know is closed
- * in itself: of lists that are full of it nobody's neighbours are outside, and rounds find nobody
- * there. So the farther half makes room for points that are drawn from all. */
-static void keep_nearer_half(const kin_graph_lists *lists)
-{
-    const int32_t kept = lists->length / 2;
-    for (int64_t p = 0; p < lists->points; p++) {
-        memset(kin_graph_list(lists, p) + kept, 0xff,
-               (size_t)(lists->length - kept) * sizeof *lists->words);
-    }
-}
-
 /* Entries of a list that hold an answer. */
 static int32_t wanted_of(const descending *d)
 {
@@ -247,21 +235,17 @@ static kith_status start_by_screen(descending *d)
 {
     const kin_graph_lists *lists = &d->rounds.lists;
     kin_graph_starting start = starting_of(d, NULL);
-    kin_graph_started started;
+    kin_graph_started started = {0};
     if (d->request.ends_start) {
         start.judge = judge_start;
         start.judge_arg = d;
     }
     KIN_TRY(kin_graph_start_screen(d->ctx, &start, &started));
-    if (started.closed) {
-        keep_nearer_half(lists);
-    }
-    d->by_cells = !started.closed && !started.all;
-    d->has_near = d->by_cells;
+    d->by_cells = true;
+    d->has_near = true;
     d->settled = started.settled;
     measure_lists(lists);
     d->start_evaluations = started.evaluations;
-    d->all_met = started.all;
     return KITH_OK;
 }
 
@@ -280,8 +264,8 @@ static kith_status start_across(descending *d)
     d->start_evaluations = started.evaluations;
     /* Lists of both graphs know their own sides already: what near cells add is as good as a start
      * that settled. */
-    d->has_near = !started.closed;
-    d->settled = d->has_near;
+    d->has_near = true;
+    d->settled = true;
     return KITH_OK;
 }
 
@@ -327,7 +311,8 @@ static kith_status start(descending *d)
         KIN_TRY(kin_graph_fill_graph(&d->rounds, &d->request, d->owner));
         if (d->request.ggm != 0) {
             KIN_TRY(start_ggm(d));
-        } else if (d->request.split > 0 && d->points.kernel != NULL && d->request.by_chance == 0) {
+        } else if (d->request.split > 0 && kin_graph_has_cells(&d->points) &&
+                   d->request.by_chance == 0) {
             KIN_TRY(start_across(d));
         }
     }
@@ -400,7 +385,7 @@ static kith_status descend(descending *d)
     outcome->evaluations = evaluations_of(d);
     KIN_TRY(judge(d, &d->rounds.lists, &enough));
     enough |= d->settled && d->request.delta >= USUAL_DELTA;
-    while (!enough && !d->all_met && outcome->rounds < d->request.rounds) {
+    while (!enough && outcome->rounds < d->request.rounds) {
         outcome->rounds += 1;
         if (crowds) {
             KIN_TRY(expand(d, &crowds));
@@ -440,6 +425,10 @@ static kith_status approximate(descending *d)
     KIN_TRY(solve_control(d));
     KIN_TRY(drop_coarse_rows(d));
     KIN_TRY(kin_graph_points_make(d->ctx, &d->prepared, &d->points));
+    if (d->request.start == KIN_GRAPH_START_SCREEN && d->points.kernel != NULL &&
+        !kin_graph_has_cells(&d->points)) {
+        d->request.start = KIN_GRAPH_START_RANDOM;
+    }
     KIN_TRY(kin_graph_rounds_make(d->ctx, &d->points, d->request.list, d->request.candidates,
                                   &d->rounds));
     d->rounds.seed = d->request.seed;

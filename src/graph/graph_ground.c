@@ -288,12 +288,6 @@ static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
     return KITH_OK;
 }
 
-/* Whether points have centres: not those of direct metrics, nor rows of very many columns. */
-static bool has_gate(const kin_graph_points *points)
-{
-    return points->kernel != NULL && points->prepared->distance.cols <= KIN_GRAPH_CENTRE_COLS;
-}
-
 kith_status kin_graph_ground_make(kin_hold *hold, const kin_prepared *prepared,
                                   const kith_neighbors *graph, kin_graph_ground *ground)
 {
@@ -312,6 +306,6 @@ kith_status kin_graph_ground_make(kin_hold *hold, const kin_prepared *prepared,
     }
     KIN_TRY(make_links(hold, graph, &ground->points, &ground->links));
     KIN_TRY(make_spares(hold, kin_graph_spare_words(ground->points.count), &ground->spares));
-    ground->has_gate = has_gate(&ground->points);
+    ground->has_gate = kin_graph_has_cells(&ground->points);
     return ground->has_gate ? kin_graph_gate_make(hold, &ground->points, &ground->gate) : KITH_OK;
 }

@@ -2,6 +2,7 @@
  * What a request leaves open, and what it will hold. */
 #include "graph/graph.h"
 
+#include "graph/graph_cells.h"
 #include "graph/graph_start.h"
 
 #include <math.h>
@@ -17,13 +18,11 @@ enum {
 };
 static const double DELTA = 0.001;
 
-/* Of all pairs, what the start may look at: so many points for each point. By cells it ends where
- * little is new, by blocks it does not know. */
+/* Of all pairs, what the start may look at: so many points for each point. It ends where little is
+ * new. */
 static const double POINTS_IN_CELLS = 40000.0;
-static const double POINTS_IN_BLOCKS = 6000.0;
 /* Where two graphs are made one their own lists lead on. */
 static const double POINTS_ACROSS_CELLS = 20000.0;
-static const double POINTS_ACROSS_BLOCKS = 1000.0;
 static const double MOST_SHARE = 0.5;
 static const double LEAST_SHARE = 0.0005;
 
@@ -47,11 +46,7 @@ void kin_graph_defaults(kin_graph_request *request, int64_t rows)
         request->all_updates = -1;
     }
     if (request->share == 0.0) {
-        const bool in_cells =
-            kin_metric_get_traits(request->distance.metric)->screen != KIN_SCREEN_DIRECT;
-        const double alone = in_cells ? POINTS_IN_CELLS : POINTS_IN_BLOCKS;
-        const double across = in_cells ? POINTS_ACROSS_CELLS : POINTS_ACROSS_BLOCKS;
-        const double points = request->split > 0 ? across : alone;
+        const double points = request->split > 0 ? POINTS_ACROSS_CELLS : POINTS_IN_CELLS;
         const double share = points / (double)kin_max_i64(rows, 1);
         request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
     }
@@ -69,7 +64,8 @@ enum { LISTS = 32 };
 bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct)
 {
     return distinct <= KIN_GRAPH_FEW || distinct <= (int64_t)request->list * LISTS ||
-           (kin_exact_screens(&request->distance) && kin_type_settled(distinct, request->k + 1));
+           (kin_exact_screens(&request->distance) &&
+            (request->share >= 1.0 || kin_type_settled(distinct, request->k + 1)));
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -91,12 +87,14 @@ typedef struct planning {
     bool cheapest;
 } planning;
 
-/* Cells or blocks, and crowds that follow; where two graphs are made one, what was met, too. */
+/* Cells, and crowds that follow. */
 static void plan_start(kin_layout *plan, const planning *p, const kin_frame *frame)
 {
     const kin_graph_request *request = p->request;
     const int64_t n = p->known.distinct;
-    if (frame == NULL || (request->start != KIN_GRAPH_START_SCREEN && request->split == 0)) {
+    const kin_distance *distance = &request->distance;
+    if (frame == NULL || distance->cols > KIN_GRAPH_CENTRE_COLS ||
+        (request->start != KIN_GRAPH_START_SCREEN && request->split == 0)) {
         return;
     }
     const kin_graph_start_size size = {.frame = frame,
@@ -107,9 +105,6 @@ static void plan_start(kin_layout *plan, const planning *p, const kin_frame *fra
                                        .cheapest = p->cheapest};
     const uint64_t before = kin_layout_mark(plan);
     kin_graph_expand_lists_plan(plan, frame, n, request->list, p->threads);
-    if (request->split > 0) {
-        kin_layout_alone(plan, (uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1);
-    }
     kin_graph_start_plan(plan, &size);
     kin_layout_back(plan, before);
 }

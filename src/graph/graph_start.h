@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What descents on both machines begin and end with: lists, samples, rounds, halves, the finish
- * and control; and the start where there is a screen.
- *
- *   by cells    a point meets the members of its nearest cells (graph_cells.h), of more and more
- *               of them, until little is new
- *   by blocks   of too many columns for centres: each block of the exact engine meets itself
- *               and the blocks that stand next to it. All pairs, too, are by blocks
- */
+ * and control; and the start where there are cells (graph_cells.h): a point meets the members of
+ * its nearest ones, of more and more of them, until little is new. */
 #ifndef KIN_GRAPH_START_H
 #define KIN_GRAPH_START_H
 
@@ -221,35 +216,31 @@ kith_status kin_graph_check_orders(const kin_graph_rounds *rounds, const uint32_
 
 typedef struct kin_graph_started {
     double evaluations;
-    bool closed;  /* blocks met: what they know is closed in itself */
     bool settled; /* the last cells brought little that is new */
-    bool all;     /* every pair was looked at: the lists are exact but for the rounding of costs */
 } kin_graph_started;
 
 /* Lists that start. */
 typedef struct kin_graph_starting {
     const kin_graph_points *points;
-    double share;         /* of all pairs, (0, 1], that may be looked at; a small one still has the
+    double share;         /* of all pairs, (0, 1), that may be looked at; a small one still has the
                              nearest few */
     const uint8_t *sides; /* of each position, where two graphs are made one (kin_graph_sides) */
     int32_t wanted;       /* entries, at most length */
     int32_t length;
     uint64_t *words; /* count x length */
-    /* By cells, after some more of them: whether the lists will do. NULL: nobody asks */
+    /* After some more cells: whether the lists will do. NULL: nobody asks */
     kith_status (*judge)(void *arg, bool *enough);
     void *judge_arg;
 } kin_graph_starting;
 
 /* Fills words, each row ascending: of what its position met the least by (order, position), itself
- * left out, all marked new; KIN_GRAPH_EMPTY behind. By blocks they are `length` if so many were
- * met, by cells some more than `wanted`. Orders are those of kin_graph_join_run. The same bytes
- * whatever the threads. Only where the metric has a screen (points->kernel). Sides are not read. */
-kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_starting *starting,
+ * left out, all marked new, some more than `wanted`; KIN_GRAPH_EMPTY behind. Orders are those of
+ * kin_graph_join_run. The same bytes whatever the threads. Without sides. started: zeros. */
+kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_starting *start,
                                    kin_graph_started *started);
 /* The same where two graphs are made one: words has their lists, as kin_graph_fill_graph left
- * them. The `wanted` nearest that a position meets in blocks, or on the other side in cells, join
- * its list; what is from the other side is new. */
-kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_starting *starting,
+ * them. The `wanted` nearest that a position meets on the other side join its list, and are new. */
+kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_starting *start,
                                    kin_graph_started *started);
 /* What a start has to do, for its plan. */
 typedef struct kin_graph_start_size {

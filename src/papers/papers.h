@@ -14,9 +14,9 @@ bool kin_papers_pipeline(kith_pipeline number, const kin_pipeline **pipeline);
 
 /* ---- MATRIX ---------------------------------------------------------------------------------- */
 
-/* papers_matrix.c, on the processor: the k first of each query by request->select, for every metric
- * and every k. queries == corpus: a graph. Both after kin_prepare_rows; they may be the ones of a
- * graph that was prepared as queries. */
+/* papers_matrix.c, on the processor: the k first of each query by request->select, for every k;
+ * metrics without a product take kin_direct_run. queries == corpus: a graph. Both after
+ * kin_prepare_rows; they may be the ones of a graph that was prepared as queries. */
 kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
                                   const kin_prepared *queries, const kin_request *request,
                                   const kith_neighbors *out);
@@ -27,15 +27,10 @@ void kin_papers_matrix_plan(kin_layout *plan, const kin_prepared *corpus,
 
 /* papers_matrix_gpu.c: costs written as a matrix, a named method of selection on it. */
 extern const kin_fused_pipeline kin_papers_matrix;
-kith_status kin_papers_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking *p);
-/* Device memory of a selection of rows x columns, of which a batch is halved until it fits. */
-uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job, uint64_t scope);
 
 /* ---- HYBRID ---------------------------------------------------------------------------------- */
 
-/* papers_hybrid.c: a GPU prunes and computes keys, processor and GPU select. Its `keys`, for
- * metrics without a product and k beyond lists: canonical keys of all pairs, a threshold from a
- * sample of them. fused_answer.h says of what. */
+/* papers_hybrid.c: a GPU prunes and computes keys, processor and GPU select. */
 extern const kin_fused_pipeline kin_papers_hybrid;
 
 /* ---- BUFFER_TREE ----------------------------------------------------------------------------- */

@@ -2,13 +2,11 @@
  *
  * Idea. With the share s of the rows at the processor, a row of a batch takes
  *
- *      T(s) = s handing + (1 - s) picking
- *           + max(cpu_rest + s cpu_select, gpu_rest + (1 - s) gpu_select)
+ *      T(s) = s handing + max(cpu_rest + s cpu_select, gpu_rest + (1 - s) gpu_select)
  *
- * seconds: keys that go to the processor are waited for by both, as is what the GPU does before it
- * goes on; then the processor selects and writes while the GPU selects and is at the next batch's
- * costs. T is the larger of two straight lines, so it is least where they meet, both sides ending
- * together, or at an end of [0, 1].
+ * seconds: keys that go to the processor are waited for by both; then the processor selects and
+ * writes while the GPU selects and is at the next batch's costs. T is the larger of two straight
+ * lines, so it is least where they meet, both sides ending together, or at an end of [0, 1].
  */
 #include "papers/papers_hybrid.h"
 
@@ -166,7 +164,7 @@ static double bounded(double value, double least, double most)
 
 static double time_of(const kin_papers_rates *r, double share)
 {
-    return share * r->handing + (1.0 - share) * r->picking +
+    return share * r->handing +
            fmax(r->cpu_rest + share * r->cpu_select, r->gpu_rest + (1.0 - share) * r->gpu_select);
 }
 
@@ -219,16 +217,12 @@ void kin_papers_division_learn(kin_papers_division *d, const kin_papers_timed *t
         d->knows_cpu = true;
     }
     if (gpu_rows > 0) {
-        learn(&d->rates.picking, d->knows_gpu, t->picking, gpu_rows);
         learn(&d->rates.gpu_select, d->knows_gpu, t->gpu_select, gpu_rows);
         d->knows_gpu = true;
     }
 }
 
-/* ---- Stripes --------------------------------------------------------------------------------- */
-
-static const uint64_t KEY_BYTES = (uint64_t)512 << 20; /* of a stripe */
-enum { MOST_STRIPE = 2048 };
+/* ---- Batches --------------------------------------------------------------------------------- */
 
 kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int32_t times)
 {
@@ -239,16 +233,4 @@ kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int
                            (uint64_t)k * sizeof(kin_fused_pair) + KIN_PAPERS_ROW_BYTES;
     s.a_block = KIN_FUSED_BLOCK * a_row;
     return s;
-}
-
-int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries)
-{
-    return request->batch == 0 ? queries : kin_min_i64(request->batch, queries);
-}
-
-int64_t kin_papers_hybrid_stripe(int64_t queries, int64_t columns, uint64_t scope)
-{
-    const uint64_t bytes = scope / 4 < KEY_BYTES ? scope / 4 : KEY_BYTES;
-    const int64_t fit = (int64_t)(bytes / kin_size_mul((uint64_t)columns, sizeof(double)));
-    return kin_max_i64(1, kin_min_i64(kin_min_i64(fit, MOST_STRIPE), queries));
 }

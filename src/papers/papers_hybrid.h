@@ -22,13 +22,6 @@ typedef struct kin_papers_hybrid_size {
 /* times: kin_request.sample. */
 kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int32_t times);
 
-/* Of so many queries those that a batch may have: kin_request.batch. */
-int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries);
-
-/* Queries of a stripe that is computed by keys, of so many that it may have, before anything is
- * found not to fit. */
-int64_t kin_papers_hybrid_stripe(int64_t queries, int64_t columns, uint64_t scope);
-
 /* ---- The processor's part (papers_division.c) ----------------------------------------------- */
 
 /* The k first of what a GPU left of each row, by min-max heaps (papers_threshold_heap.c), on all
@@ -70,8 +63,7 @@ typedef struct kin_papers_timed {
     double handing;    /* the processor's rows come to it; both sides wait for that */
     double cpu_select; /* of its rows */
     double cpu_rest;   /* what it does for all rows, whoever selects */
-    double picking;    /* the GPU selects from its rows while both sides wait, */
-    double gpu_select; /* or while the processor is at its own */
+    double gpu_select; /* while the processor is at its own */
     double gpu_rest;
 } kin_papers_timed;
 
@@ -80,7 +72,6 @@ typedef struct kin_papers_rates {
     double handing;
     double cpu_select;
     double cpu_rest;
-    double picking;
     double gpu_select;
     double gpu_rest;
 } kin_papers_rates;

@@ -58,15 +58,14 @@ KIN_HD int64_t kin_buffer_full(int32_t leaf_buffer, int32_t height)
     return leaf_buffer != 0 ? leaf_buffer : usual > KIN_LEAST_BUFFER ? usual : KIN_LEAST_BUFFER;
 }
 
-/* Columns of a matrix of costs or keys at even strides: sample[r * columns + j] is what stands in
- * row r at j count / columns. columns <= count, so that no column is taken twice. */
+/* Columns of a matrix of costs at even strides: sample[r * columns + j] is what stands in row r at
+ * j count / columns. columns <= count, so that no column is taken twice. */
 typedef struct kin_papers_sample {
-    const void *matrix;
-    int32_t words; /* of 32 bits, of a value: 1 or 2 */
+    const uint32_t *matrix;
     int64_t rows;
     int64_t pitch;
     int64_t count;
-    void *sample;
+    uint32_t *sample;
     int64_t columns;
 } kin_papers_sample;
 

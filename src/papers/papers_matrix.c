@@ -30,16 +30,13 @@
  * is no small loss), have a cost that is not a number: selection puts it last, and no reach leaves
  * it out. The error of a query of that kind is infinite, so all points are within its reach.
  *
- * Keys. Of other metrics it holds canonical keys in double, pair by pair, and what is selected is
- * the answer. A tile of corpus rows stays in the second-level cache while a group of queries meets
- * it.
+ * Other metrics have no costs: canonical keys of all pairs, as without a pipeline (exact_direct.c).
  *
- * Cost. A product and four bytes, or a canonical key and eight bytes a pair, written and read once
- * or twice. Nothing is discarded beforehand and no pair of a graph serves both ends; that is what
- * the fused engine gains.
+ * Cost. A product and four bytes a pair, written and read once or twice. Nothing is discarded
+ * beforehand and no pair of a graph serves both ends; that is what the fused engine gains.
  *
- * Memory. MATRIX_BYTES of costs or keys, whatever the corpus; lists of k a query of the batch,
- * which shrinks where k is large. For costs the whole corpus once more, in fp32.
+ * Memory. MATRIX_BYTES of costs, whatever the corpus; lists of k a query of the batch, which
+ * shrinks where k is large. The whole corpus once more, in fp32.
  */
 #include "papers/papers.h"
 
@@ -52,8 +49,6 @@ static const int64_t MATRIX_BYTES = 64 << 20;
 enum {
     LEAST_BATCH = 16,         /* queries: fewer would read the corpus too often */
     GROUP = 16,               /* queries that meet a tile together */
-    TILE_BYTES = 128 << 10,   /* of corpus rows */
-    LEAST_TILE = 8,           /* rows */
     PIECE_PRODUCTS = 1 << 25, /* of a task: some hundredths of a second */
     ROWS_A_TASK = 16,         /* of merging and writing */
     USUAL_SAMPLE = 8,         /* of threshold_heap, times k */
@@ -76,7 +71,6 @@ typedef struct extent {
 typedef struct worker {
     KIN_APART double *queries; /* a group of them, expanded */
     kin_answer answer;
-    /* Where there are costs: */
     float *rounded; /* a group of queries, or a row of the corpus */
     extent extent;  /* of the rows that it rounded */
     int64_t candidates;
@@ -92,8 +86,6 @@ typedef struct matrix {
     bool graph;
     int64_t wanted;
     int64_t wide;   /* doubles of an expanded query */
-    int64_t group;  /* queries */
-    int64_t tile;   /* rows: a panel where there are costs */
     int64_t piece;  /* rows that a task computes */
     int64_t pieces; /* of the present chunk */
     shape shape;
@@ -102,20 +94,13 @@ typedef struct matrix {
     int64_t query_count;
     int64_t row0;
     int64_t columns;
-    int64_t picked; /* places that were selected from each row */
-    int64_t kept;   /* of the chunks before */
-    union {
-        double *keys; /* batch x columns */
-        float *costs;
-    };
-    double *best_keys;
-    uint32_t *best_ids; /* batch x picked, ids counted from row0 */
-    kin_pair *merged;   /* batch x wanted; NULL where one chunk is all */
+    int64_t picked;   /* places that were selected from each row */
+    int64_t kept;     /* of the chunks before */
+    float *costs;     /* batch x columns */
+    kin_pair *merged; /* batch x wanted; NULL where one chunk is all */
     worker *workers;
     int32_t threads;
     void *block;
-    /* Where there are costs: */
-    bool product;
     kin_frame_stats stats;
     double inverse; /* 1 / the scale of the frame */
     const kin_round_ops *ops;
@@ -129,26 +114,15 @@ typedef struct matrix {
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
 
-static shape shape_of(int64_t rows, int64_t queries, int64_t wanted, int64_t cell)
+static shape shape_of(int64_t rows, int64_t queries, int64_t wanted)
 {
-    const int64_t cells = MATRIX_BYTES / cell;
+    const int64_t cells = MATRIX_BYTES / (int64_t)sizeof(float);
     const int64_t a_list = (int64_t)(sizeof(double) + sizeof(uint32_t) + sizeof(kin_pair));
     const int64_t lists = kin_max_i64(1, MATRIX_BYTES / (wanted * a_list));
     const int64_t batch = kin_min_i64(kin_min_i64(queries, lists),
                                       kin_max_i64(LEAST_BATCH, cells / kin_max_i64(rows, PANEL)));
     const int64_t chunk = cells / batch / PANEL * PANEL; /* one panel at least */
     return (shape){.batch = batch, .chunk = kin_min_i64(rows, chunk)};
-}
-
-static int64_t wide_of(int32_t cols)
-{
-    return kin_round_up(cols, KIN_METRIC_LANES);
-}
-
-static int64_t group_of(int32_t cols)
-{
-    const int64_t fit = TILE_BYTES / (wide_of(cols) * (int64_t)sizeof(double));
-    return kin_max_i64(1, kin_min_i64(GROUP, fit));
 }
 
 /* What selection takes at most. A method: three times the words of a row, a thread. Few long rows
@@ -297,47 +271,21 @@ static void gather_row(const matrix *m, int64_t row, worker *w)
     sort_found(m, &w->answer);
 }
 
-/* ---- Keys ------------------------------------------------------------------------------------ */
-
-/* Of a query to a tile. Only a caller's own function can give what is not a number. */
-static kith_status write_keys(const matrix *m, int64_t row, int64_t at, const kin_query *query)
-{
-    const kin_distance *distance = &m->request->distance;
-    const int64_t tile = kin_min_i64(m->tile, m->columns - at);
-    double *keys = m->keys + row * m->columns + at;
-    kin_metric_keys_run(distance, query, m->corpus, m->row0 + at, tile, keys);
-    for (int64_t i = 0; distance->metric == KITH_CUSTOM && i < tile; i++) {
-        if (keys[i] != keys[i]) {
-            return kin_metric_fail_nan(m->ctx, m->query0 + row, m->row0 + at + i);
-        }
-    }
-    return KITH_OK;
-}
-
-/* A group of queries and a piece of the chunk, tile by tile. */
+/* A group of queries and a piece of the chunk, panel by panel. */
 static kith_status fill_piece(void *arg, int64_t task, int32_t thread)
 {
     const matrix *m = arg;
     worker *w = &m->workers[thread];
-    const int64_t first = task / m->pieces * m->group;
-    const int64_t count = kin_min_i64(m->group, m->query_count - first);
+    const int64_t first = task / m->pieces * GROUP;
+    const int64_t count = kin_min_i64(GROUP, m->query_count - first);
     const int64_t begin = task % m->pieces * m->piece;
     const int64_t end = kin_min_i64(m->columns, begin + m->piece);
-    kin_query queries[GROUP];
     for (int64_t q = 0; q < count; q++) {
-        if (m->product) {
-            (void)round_row(m, m->queries, m->query0 + first + q, w, w->rounded + q * m->padded);
-        } else {
-            queries[q] = kin_metric_load(&m->request->distance, m->queries, m->query0 + first + q,
-                                         w->queries + q * m->wide);
-        }
+        (void)round_row(m, m->queries, m->query0 + first + q, w, w->rounded + q * m->padded);
     }
-    for (int64_t at = begin; at < end; at += m->tile) {
-        for (int64_t q = 0; m->product && q < count; q += KIN_PROJECT_ROWS) {
+    for (int64_t at = begin; at < end; at += PANEL) {
+        for (int64_t q = 0; q < count; q += KIN_PROJECT_ROWS) {
             write_costs(m, first + q, at, w->rounded + q * m->padded);
-        }
-        for (int64_t q = 0; !m->product && q < count; q++) {
-            KIN_TRY(write_keys(m, first + q, at, &queries[q]));
         }
     }
     return KITH_OK;
@@ -348,7 +296,7 @@ static kith_status fill(matrix *m)
     const int64_t start = kin_clock_ns();
     m->pieces = kin_ceil_div(m->columns, m->piece);
     const kith_status status = kin_parallel(
-        m->ctx, "screen", kin_ceil_div(m->query_count, m->group) * m->pieces, fill_piece, m);
+        m->ctx, "screen", kin_ceil_div(m->query_count, GROUP) * m->pieces, fill_piece, m);
     m->ctx->report.seconds_screen += kin_clock_since(start);
     return status;
 }
@@ -359,44 +307,18 @@ static kith_status select_rows(matrix *m)
 {
     const int64_t start = kin_clock_ns();
     m->picked = kin_min_i64(m->wanted, m->columns);
-    const kin_select_type type = m->product ? KIN_SELECT_F32 : KIN_SELECT_F64;
-    const kin_select_job job = {.values = (const char *)m->keys,
-                                .stride_bytes = m->columns * kin_select_type_bytes(type),
+    const kin_select_job job = {.values = (const char *)m->costs,
+                                .stride_bytes = m->columns * (int64_t)sizeof *m->costs,
                                 .rows = m->query_count,
                                 .cols = m->columns,
                                 .k = m->picked,
-                                .dtype = type,
+                                .dtype = KIN_SELECT_F32,
                                 .method = m->request->select,
                                 .sample = USUAL_SAMPLE,
-                                .sorted = !m->product,
-                                .out_values = m->best_keys,
-                                .out_ids = m->best_ids,
                                 .out_kth = m->kth};
     const kith_status status = kin_select_host(m->ctx, &job);
     m->ctx->report.seconds_select += kin_clock_since(start);
     return status;
-}
-
-/* The list of a row: what the chunks before gave, and what this one gives, in one order. */
-static void merge_row(const matrix *m, int64_t row, kin_answer *answer)
-{
-    const kin_pair *before = m->merged != NULL ? m->merged + row * m->wanted : NULL;
-    const double *keys = m->best_keys + row * m->picked;
-    const uint32_t *ids = m->best_ids + row * m->picked;
-    const int64_t kept = m->merged != NULL ? m->kept : 0;
-    const int64_t count = kin_min_i64(m->wanted, kept + m->picked);
-    int64_t i = 0;
-    int64_t j = 0;
-    for (int64_t at = 0; at < count; at++) {
-        /* Ids of later chunks are larger: at equal keys the list before comes first. */
-        if (i < kept && (j == m->picked || before[i].key <= keys[j])) {
-            answer->list[at] = before[i++];
-        } else {
-            answer->list[at] = (kin_pair){keys[j], (uint32_t)m->row0 + ids[j], 1};
-            j += 1;
-        }
-    }
-    answer->count = count;
 }
 
 /* After the last chunk lists are written, before it they are kept. */
@@ -404,11 +326,7 @@ static kith_status take_row(void *arg, int64_t row, int32_t thread)
 {
     const matrix *m = arg;
     kin_answer *answer = &m->workers[thread].answer;
-    if (m->product) {
-        gather_row(m, row, &m->workers[thread]);
-    } else {
-        merge_row(m, row, answer);
-    }
+    gather_row(m, row, &m->workers[thread]);
     if (m->row0 + m->columns == m->corpus->matrix.rows) {
         /* every row of the corpus was a candidate, so there are enough */
         const int64_t query = m->query0 + row;
@@ -451,17 +369,12 @@ static void name_room(kin_layout *layout, void *job)
     const uint64_t batch = (uint64_t)m->shape.batch;
     const uint64_t places = kin_size_mul(batch, (uint64_t)m->wanted);
     const uint64_t padded = (uint64_t)m->padded;
-    m->keys = kin_layout_array(layout, kin_size_mul(batch, (uint64_t)m->shape.chunk),
-                               m->product ? sizeof *m->costs : sizeof *m->keys);
-    if (m->product) {
-        const uint64_t rows = (uint64_t)kin_round_up(m->corpus->matrix.rows, PANEL);
-        m->panels = kin_layout_array(layout, kin_size_mul(rows, padded), sizeof *m->panels);
-        m->norms = kin_layout_zeros(layout, rows, sizeof *m->norms);
-        m->kth = kin_layout_array(layout, batch, sizeof *m->kth);
-    } else {
-        m->best_keys = kin_layout_array(layout, places, sizeof *m->best_keys);
-        m->best_ids = kin_layout_array(layout, places, sizeof *m->best_ids);
-    }
+    const uint64_t rows = (uint64_t)kin_round_up(m->corpus->matrix.rows, PANEL);
+    m->costs =
+        kin_layout_array(layout, kin_size_mul(batch, (uint64_t)m->shape.chunk), sizeof *m->costs);
+    m->panels = kin_layout_array(layout, kin_size_mul(rows, padded), sizeof *m->panels);
+    m->norms = kin_layout_zeros(layout, rows, sizeof *m->norms);
+    m->kth = kin_layout_array(layout, batch, sizeof *m->kth);
     if (m->shape.chunk < m->corpus->matrix.rows) {
         m->merged = kin_layout_array(layout, places, sizeof *m->merged);
     }
@@ -469,14 +382,12 @@ static void name_room(kin_layout *layout, void *job)
     for (int32_t t = 0; t < m->threads; t++) {
         worker spare;
         worker *w = kin_layout_item(m->workers, t, &spare);
-        w->queries = kin_layout_array(layout, (uint64_t)(m->group * m->wide), sizeof *w->queries);
+        w->queries = kin_layout_array(layout, (uint64_t)(GROUP * m->wide), sizeof *w->queries);
         w->answer = (kin_answer){.groups = &m->distinct,
                                  .metric = m->request->distance.metric,
-                                 .wanted = m->product ? 2 * m->wanted + FOUND : m->wanted};
+                                 .wanted = 2 * m->wanted + FOUND};
         kin_answer_name(layout, &w->answer);
-        if (m->product) {
-            w->rounded = kin_layout_array(layout, (uint64_t)m->group * padded, sizeof *w->rounded);
-        }
+        w->rounded = kin_layout_array(layout, GROUP * padded, sizeof *w->rounded);
     }
 }
 
@@ -485,23 +396,17 @@ static matrix matrix_of(const kin_prepared *corpus, const kin_prepared *queries,
                         const kin_request *request, int32_t threads)
 {
     const kith_matrix *points = &corpus->rows.matrix;
-    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
-    const bool product = kin_exact_screens(&request->distance);
     matrix m = {.corpus = &corpus->rows,
                 .queries = &queries->rows,
                 .request = request,
                 .distinct = {.rows = points->rows},
                 .graph = corpus == queries,
-                .wide = wide_of(points->cols),
-                .group = product ? GROUP : group_of(points->cols),
-                .tile = product ? PANEL : kin_max_i64(LEAST_TILE, TILE_BYTES / row_bytes),
-                .product = product,
+                .wide = kin_round_up(points->cols, KIN_METRIC_LANES),
                 .padded = kin_round_up(points->cols, KIN_PROJECT_STEP),
                 .threads = threads};
     m.wanted = kin_request_ids(request, m.graph, points->rows);
-    m.piece = kin_round_up(PIECE_PRODUCTS / (m.group * points->cols) + 1, m.tile);
-    m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted,
-                       (int64_t)(product ? sizeof *m.costs : sizeof *m.keys));
+    m.piece = kin_round_up(PIECE_PRODUCTS / (GROUP * points->cols) + 1, PANEL);
+    m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted);
     return m;
 }
 
@@ -509,10 +414,12 @@ void kin_papers_matrix_plan(kin_layout *plan, const kin_prepared *corpus,
                             const kin_prepared *queries, const kin_request *request,
                             int32_t threads)
 {
-    matrix m = matrix_of(corpus, queries, request, threads);
-    if (m.product) {
-        kin_frame_measure_plan(plan, request->distance.cols, threads);
+    if (!kin_exact_screens(&request->distance)) {
+        kin_direct_plan(plan, corpus, queries, request, threads);
+        return;
     }
+    matrix m = matrix_of(corpus, queries, request, threads);
+    kin_frame_measure_plan(plan, request->distance.cols, threads);
     kin_layout_block(plan, name_room, &m);
     kin_layout_alone(plan, select_bytes(m.shape, m.wanted, threads), 1);
 }
@@ -530,13 +437,14 @@ kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
                                   const kith_neighbors *out)
 {
     const int64_t count = queries->rows.matrix.rows;
+    if (!kin_exact_screens(&request->distance)) {
+        return kin_direct_run(ctx, corpus, queries, request, out);
+    }
     matrix m = matrix_of(corpus, queries, request, ctx->threads);
     m.ctx = ctx;
     m.out = out;
     kith_status status = kin_layout_make(ctx, name_room, &m, "a matrix of distances", &m.block);
-    if (status == KITH_OK && m.product) {
-        status = round_corpus(&m);
-    }
+    KIN_THEN(status, round_corpus(&m));
     for (m.query0 = 0; status == KITH_OK && m.query0 < count; m.query0 += m.shape.batch) {
         m.query_count = kin_min_i64(m.shape.batch, count - m.query0);
         status = solve_batch(&m);
@@ -548,7 +456,6 @@ kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
     kin_frame_stats_free(ctx, &m.stats);
     kin_free(ctx, m.block);
     report(ctx, corpus, request);
-    ctx->report.candidates =
-        m.product ? candidates / (double)count : (double)corpus->rows.matrix.rows;
+    ctx->report.candidates = candidates / (double)count;
     return status;
 }

@@ -328,7 +328,8 @@ static kith_status fill(kin_fused_work *w, const kin_request *request)
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job, uint64_t scope)
+/* Of a selection, of which a batch is halved until it fits. */
+static uint64_t scratch_bytes(const kin_gpu *gpu, const kin_select_job *job, uint64_t scope)
 {
     kin_select_job one = *job;
     one.rows = 1;
@@ -352,48 +353,7 @@ static uint64_t bytes_of(const kin_gpu *gpu, const kin_request *request, int64_t
                                 .method = request->select,
                                 .sample = USUAL_SAMPLE};
     const uint64_t lists = kin_fused_seedless_bytes(rows, columns, k, scope);
-    return kin_size_add(kin_size_add(lists, costs.bytes),
-                        kin_papers_scratch_bytes(gpu, &job, scope));
+    return kin_size_add(kin_size_add(lists, costs.bytes), scratch_bytes(gpu, &job, scope));
 }
 
-static uint64_t keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
-                           int64_t columns, uint64_t scope)
-{
-    const kin_fused_direct_size size = kin_fused_direct_picks(request->k, rows, columns, scope);
-    const kin_select_job job = {.stride_bytes = size.pitch * (int64_t)sizeof(double),
-                                .rows = size.rows,
-                                .cols = columns,
-                                .k = kin_min_i64(request->k + 1, columns),
-                                .dtype = KIN_SELECT_F64,
-                                .method = request->select,
-                                .sample = USUAL_SAMPLE,
-                                .sorted = true};
-    return size.pitch < columns
-               ? size.bytes
-               : kin_size_add(size.bytes, kin_papers_scratch_bytes(gpu, &job, scope));
-}
-
-/* ---- Keys ------------------------------------------------------------------------------------ */
-
-kith_status kin_papers_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picking *p)
-{
-    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
-    const kin_select_job job = {.values = (const char *)p->keys,
-                                .stride_bytes = p->pitch * (int64_t)sizeof *p->keys,
-                                .rows = p->rows,
-                                .cols = p->columns,
-                                .k = p->k,
-                                .dtype = KIN_SELECT_F64,
-                                .method = p->method,
-                                .sample = USUAL_SAMPLE,
-                                .sorted = true,
-                                .out_values = p->values,
-                                .out_ids = p->ids};
-    const kin_fused_join join = {
-        .keys = p->values, .ids = p->ids, .count = p->rows * p->k, .pairs = p->pairs};
-    KIN_TRY(select_timed(&on, &job));
-    return kin_fused_launched(&on, on.kernels->join(on.stream, &join), "joining keys and ids");
-}
-
-const kin_fused_pipeline kin_papers_matrix = {
-    .fill = fill, .bytes = bytes_of, .pick = kin_papers_pick, .keys_bytes = keys_bytes};
+const kin_fused_pipeline kin_papers_matrix = {.fill = fill, .bytes = bytes_of};

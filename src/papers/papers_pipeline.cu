@@ -10,17 +10,14 @@
 
 enum { THREADS = 256, BLOCKS_A_PROCESSOR = 32 };
 
-template <typename Value>
 static __global__ void __launch_bounds__(THREADS) sample_kernel(const kin_papers_sample job)
 {
-    const Value *matrix = (const Value *)job.matrix;
-    Value *sample = (Value *)job.sample;
     const int64_t all = job.rows * job.columns;
     const int64_t step = (int64_t)gridDim.x * THREADS;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < all; i += step) {
         const int64_t row = i / job.columns;
         const int64_t column = i % job.columns * job.count / job.columns;
-        sample[i] = __ldcs(matrix + row * job.pitch + column);
+        job.sample[i] = __ldcs(job.matrix + row * job.pitch + column);
     }
 }
 
@@ -37,11 +34,7 @@ static int sample(kin_gpu_stream *stream, const kin_papers_sample *job)
         return 0;
     }
     const unsigned blocks = blocks_of(stream, job->rows * job->columns);
-    if (job->words == 1) {
-        sample_kernel<uint32_t><<<blocks, THREADS, 0, stream->stream>>>(*job);
-    } else {
-        sample_kernel<uint2><<<blocks, THREADS, 0, stream->stream>>>(*job);
-    }
+    sample_kernel<<<blocks, THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
 

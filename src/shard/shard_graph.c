@@ -195,8 +195,9 @@ static void name_found(kin_layout *layout, void *arg)
 static kith_status make_tables(sharded *s)
 {
     kin_shard_job *job = &s->job;
+    const kin_bounds_sets sets = kin_shard_bounds_sets(job, job->shards);
     KIN_TRY(kin_shard_make_ctx(job->ctx, 1, &s->disk));
-    KIN_TRY(kin_shard_bounds_make(job));
+    KIN_TRY(kin_bounds_make(job->ctx, &sets, &job->bounds.bounds));
     if (!job->follows) {
         KIN_TRY(
             kin_layout_make(job->ctx, name_found, job, "what two shards find", &job->found_block));

@@ -92,22 +92,10 @@ kith_status kin_shard_descend(const kin_shard_job *job, const kith_matrix *rows,
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
-static kin_bounds_sets sets_of(const kin_shard_job *job, int32_t shards)
+kin_bounds_sets kin_shard_bounds_sets(const kin_shard_job *job, int32_t shards)
 {
     return (kin_bounds_sets){
         .distance = {.metric = job->exact.metric, .cols = job->points.cols, .isa = job->ctx->isa},
         .rows = kin_ceil_div(job->points.rows, shards),
         .count = job->descends || job->filters ? 0 : shards};
-}
-
-uint64_t kin_shard_bounds_bytes(const kin_shard_job *job, int32_t shards)
-{
-    const kin_bounds_sets sets = sets_of(job, shards);
-    return kin_bounds_bytes(job->ctx, &sets);
-}
-
-kith_status kin_shard_bounds_make(kin_shard_job *job)
-{
-    const kin_bounds_sets sets = sets_of(job, job->shards);
-    return kin_bounds_make(job->ctx, &sets, &job->bounds.bounds);
 }

@@ -126,9 +126,8 @@ static inline int64_t kin_shard_row_bytes(const kin_shard_job *job)
 kith_status kin_shard_note(const kin_shard_job *job, kith_status status,
                            const kin_shard_part *part);
 
-uint64_t kin_shard_bounds_bytes(const kin_shard_job *job, int32_t shards);
-/* job->bounds, after the number of shards is known. */
-kith_status kin_shard_bounds_make(kin_shard_job *job);
+/* What job->bounds are made of, once the number of shards is known. */
+kin_bounds_sets kin_shard_bounds_sets(const kin_shard_job *job, int32_t shards);
 
 /* A descent as calls on a graph have it. */
 static inline kith_search_params kin_shard_search_params(const kith_descent_params *like, int64_t k)

@@ -199,11 +199,12 @@ kith_status kin_shard_needs(const kin_shard_job *job, int32_t shards, kin_shard_
     const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)job->k);
     const uint64_t row_bytes = (uint64_t)job->points.stride_bytes;
     const uint64_t entry = ENTRY_BYTES + (job->descends ? OWN_BYTES : 0);
+    const kin_bounds_sets sets = kin_shard_bounds_sets(job, shards);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     KIN_TRY(plan_engine(job, two, true, &plan));
     uint64_t bytes = plan.peak_bytes - plan.result_bytes;
     bytes = kin_size_add(bytes, kin_size_mul(entries, (slots + 1) * entry + sides * ENTRY_BYTES));
-    bytes = kin_size_add(bytes, kin_shard_bounds_bytes(job, shards));
+    bytes = kin_size_add(bytes, kin_bounds_bytes(job->ctx, &sets));
     bytes = kin_size_add(bytes, job->filter.allow != NULL ? (uint64_t)kin_ceil_div(rows, 8) : 0);
     if (job->params.mapped != 0) {
         bytes = kin_size_add(bytes, kin_size_mul((uint64_t)rows, slots * row_bytes));

@@ -331,7 +331,7 @@ static int within(kin_gpu_stream *stream, const kin_fused_within *job)
 static int sample(kin_gpu_stream *stream, const kin_papers_sample *job)
 {
     (void)stream;
-    memset(job->sample, 0, (size_t)(job->rows * job->columns) * 4 * (size_t)job->words);
+    memset(job->sample, 0, (size_t)(job->rows * job->columns) * sizeof *job->sample);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The start of NN-Descent from the screen, with all pairs and with a share of them: true costs in
- * order, what the lists hold of the true ones, the same on one and on several threads. */
+ * The start of NN-Descent from cells, with a share of all pairs: true costs in order, what the
+ * lists hold of the true ones, the same on one and on several threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,8 +99,7 @@ static int64_t check_row(const uint64_t *row, int32_t length, const uint64_t *al
 }
 
 /* Share of the true lists that is found. */
-static double check_start(starting *s, double share, int32_t length, const uint64_t *words,
-                          const kin_graph_started *started)
+static double check_start(starting *s, int32_t length, const uint64_t *words)
 {
     enum { ROWS = 40 };
     const int64_t count = s->points.count;
@@ -114,7 +113,6 @@ static double check_start(starting *s, double share, int32_t length, const uint6
         rank_all(s, (uint32_t)position, others, all);
         found += check_row(words + position * length, length, all, count - 1);
     }
-    assert_true(started->all == (share >= 1.0));
     free(all);
     free(others);
     return (double)found / (double)kin_min_i64(length, count - 1) / ROWS;
@@ -126,7 +124,7 @@ static void start_twice(const test_rows *rows, kith_metric metric, kin_isa isa, 
     enum { LENGTH = 14 };
     const size_t bytes = sizeof(uint64_t) * LENGTH * (size_t)rows->matrix.rows;
     uint64_t *words[2] = {malloc(bytes), malloc(bytes)};
-    kin_graph_started started[2];
+    kin_graph_started started[2] = {0};
     int64_t count = 0;
     for (int i = 0; i < 2; i++) {
         starting s;
@@ -139,7 +137,7 @@ static void start_twice(const test_rows *rows, kith_metric metric, kin_isa isa, 
                                           .words = words[i]};
         assert_int_equal(kin_graph_start_screen(s.ctx, &start, &started[i]), KITH_OK);
         if (i == 0) {
-            const double found = check_start(&s, share, LENGTH, words[0], &started[0]);
+            const double found = check_start(&s, LENGTH, words[0]);
             printf("  %s, %lld points, share %.3f of which %.3f was looked at: %.3f of the lists\n",
                    kin_isa_name(isa), (long long)count, share,
                    2.0 * started[0].evaluations / (double)count / (double)count, found);
@@ -161,7 +159,7 @@ static void start_everywhere(const test_rows *rows, kith_metric metric)
     uint64_t *words[2] = {malloc(bytes), malloc(bytes)};
     for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
         starting s;
-        kin_graph_started started;
+        kin_graph_started started = {0};
         if (!kin_cpu_has((kin_isa)isa)) {
             continue;
         }
@@ -187,27 +185,19 @@ static void starts(void **state)
     uint64_t seed = 5;
     test_rows bytes = test_rows_make(KITH_U8, many, 12, 0);
     test_rows floats = test_rows_make(KITH_F32, many, 12, 0);
-    test_rows few = test_rows_make(KITH_F32, 9, 4, 0);
     test_rows_fill(&bytes, 100.0, 0, &seed);
     test_shape_fill(&floats, SHAPE_GAUSS, false, &seed);
-    test_shape_fill(&few, SHAPE_GAUSS, false, &seed);
     const kin_isa best = kin_cpu_best();
-    start_twice(&bytes, KITH_EUCLIDEAN, best, 1.0, 1.0);
     start_twice(&bytes, KITH_EUCLIDEAN, best, 0.2, 0.2);
     start_twice(&bytes, KITH_INNER_PRODUCT, best, 0.2, 0.8);
     start_twice(&bytes, KITH_EUCLIDEAN, KIN_ISA_PORTABLE, 0.01, 0.03);
-    /* Costs of the screen and of meetings round differently where lists end. */
-    start_twice(&floats, KITH_COSINE, best, 1.0, 0.998);
     start_twice(&floats, KITH_EUCLIDEAN, best, 0.2, 0.2);
     start_twice(&floats, KITH_INNER_PRODUCT, KIN_ISA_PORTABLE, 0.2, 0.8);
-    start_twice(&few, KITH_EUCLIDEAN, best, 1.0, 1.0);
     start_everywhere(&bytes, KITH_EUCLIDEAN);
     start_everywhere(&bytes, KITH_INNER_PRODUCT);
-    test_rows_free(&few);
     test_rows_free(&floats);
     test_rows_free(&bytes);
-    printf("starts: true costs in order, none twice, all pairs give the exact lists, the same "
-           "bytes on 1 and on 4 threads\n");
+    printf("starts: true costs in order, none twice, the same bytes on 1 and on 4 threads\n");
 }
 
 int main(void)

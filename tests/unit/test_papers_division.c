@@ -18,7 +18,7 @@
 /* The seconds that a machine of these rates takes for a row of a batch. */
 static double time_of(const kin_papers_rates *r, double share)
 {
-    return share * r->handing + (1.0 - share) * r->picking +
+    return share * r->handing +
            fmax(r->cpu_rest + share * r->cpu_select, r->gpu_rest + (1.0 - share) * r->gpu_select);
 }
 
@@ -32,7 +32,6 @@ static kin_papers_rates random_rates(uint64_t *state)
     return (kin_papers_rates){.handing = random_rate(state) / 4,
                               .cpu_select = random_rate(state) * 4,
                               .cpu_rest = random_rate(state),
-                              .picking = kin_random_below(state, 2) == 0 ? 0.0 : random_rate(state),
                               .gpu_select = random_rate(state),
                               .gpu_rest = random_rate(state)};
 }
@@ -46,7 +45,6 @@ static kin_papers_timed seen(const kin_papers_rates *r, int64_t rows, int64_t cp
                               .handing = r->handing * (double)cpu_rows,
                               .cpu_select = r->cpu_select * (double)cpu_rows,
                               .cpu_rest = r->cpu_rest * (double)rows,
-                              .picking = r->picking * (double)(rows - cpu_rows),
                               .gpu_select = r->gpu_select * (double)(rows - cpu_rows) + latency,
                               .gpu_rest = r->gpu_rest * (double)rows};
 }
