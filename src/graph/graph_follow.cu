@@ -178,7 +178,7 @@ extern "C" int kin_graph_gpu_launch_lead(kin_gpu_stream *stream, const kin_graph
 
 enum {
     BLOCKS = 6, /* a processor */
-    CREW = 4,   /* warps: a batch is a turn */
+    CREW = 8,   /* warps */
     TEAM_ROWS = KIN_METRIC_LANES
 };
 
@@ -262,7 +262,7 @@ template <kin_fused_type TYPE, typename ACC> struct rounded {
             const ACC product = multiply(w, w.rows + base, behind);
             const uint64_t word = kin_graph_word(join_order<TYPE>(own, term, product), row, 1);
             const bool keeps = kin_graph_gpu_lane() <= behind && word < last;
-            kept = walk_keep(w, turns > 1, keeps, word, kept);
+            kept = walk_keep(job, w, turns > 1, keeps, word, kept);
         }
         return kept;
     }
@@ -271,6 +271,7 @@ template <kin_fused_type TYPE, typename ACC> struct rounded {
     {
         walk_call(job.points.rounded + (int64_t)row * job.points.frame.row_bytes,
                   job.points.frame.row_bytes);
+        walk_call(job.points.facts + row, sizeof *job.points.facts);
     }
 };
 
@@ -391,15 +392,16 @@ static __global__ void __launch_bounds__(CREW * 32)
 template <typename SCALE>
 static int follow_launch(kin_gpu_stream *stream, const kin_graph_gpu_follow *job)
 {
-    const walk_shape s = walk_shape_of(job->width, job->most, 0, CREW);
-    const walk_deal d = walk_deal_of(stream, s, job->queries.points, BLOCKS);
-    const auto kernel = d.crews ? crew_kernel<SCALE> : follow_kernel<SCALE>;
-    if (d.bytes > stream->shared_bytes) {
+    const int64_t count = job->queries.points;
+    const walk_shape s = walk_shape_of(stream, count, job->width, job->most, 0, CREW);
+    const kin_gpu_grid grid = walk_grid_of(stream, s, count, BLOCKS);
+    const auto kernel = s.crew > 0 ? crew_kernel<SCALE> : follow_kernel<SCALE>;
+    if (grid.shared_bytes > (size_t)stream->shared_bytes) {
         return (int)cudaErrorInvalidConfiguration;
     }
-    KIN_CUDA_TRY(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, d.bytes));
-    kernel<<<d.blocks, d.threads, (size_t)d.bytes, stream->stream>>>(*job, s);
+    KIN_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)grid.shared_bytes));
+    kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream->stream>>>(*job, s);
     return kin_gpu_launched();
 }
 
