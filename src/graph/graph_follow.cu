@@ -99,8 +99,9 @@ static __global__ void __launch_bounds__(LEAD_THREADS)
 {
     __shared__ __align__(128) unsigned char ring[JOIN_STAGES][LEAD_STAGE];
     const int32_t slices = job.points.frame.row_bytes / JOIN_SLICE;
-    const int64_t row0 = (int64_t)blockIdx.y * LEAD_ROWS;
-    const int64_t begin = (int64_t)blockIdx.x * job.chunk;
+    const int32_t chunk = (int32_t)(blockIdx.x % (unsigned)job.chunks);
+    const int64_t row0 = (int64_t)(blockIdx.x / (unsigned)job.chunks) * LEAD_ROWS;
+    const int64_t begin = (int64_t)chunk * job.chunk;
     const int64_t end = min(begin + job.chunk, job.count);
     const int32_t steps = (int32_t)((end - begin + LEAD_ROWS - 1) / LEAD_ROWS) * slices;
     const join_task task = {0xf0U, (int32_t)threadIdx.x / 32 * JOIN_SLAB, 0, 0};
@@ -116,6 +117,7 @@ static __global__ void __launch_bounds__(LEAD_THREADS)
         lead_copy(job.points, step % slices, to + LEAD_ROWS * JOIN_SLICE,
                   [&](int32_t i) { return lead_position(job, first + i); });
     };
+    kin_gpu_await();
     for (int32_t step = 0; step < JOIN_STAGES - 1; step++) {
         if (step < steps) {
             call(step);
@@ -152,7 +154,7 @@ static __global__ void __launch_bounds__(LEAD_THREADS)
         }
         const int64_t row = row0 + task.row0 + 8 * i + kin_graph_gpu_lane() / 4;
         if (kin_graph_gpu_lane() % 4 == 0 && row < job.queries.points) {
-            job.words[row * job.chunks + blockIdx.x] = least[i];
+            job.words[row * job.chunks + chunk] = least[i];
         }
     }
 }
@@ -163,15 +165,14 @@ extern "C" int kin_graph_gpu_launch_lead(kin_gpu_stream *stream, const kin_graph
     if (tiles == 0) {
         return 0;
     }
-    if (job->count < 1 || job->chunks > KIN_GRAPH_GPU_LEADS || tiles > UINT16_MAX) {
+    if (job->count < 1 || job->chunks > KIN_GRAPH_GPU_LEADS) {
         return (int)cudaErrorInvalidValue;
     }
-    const dim3 grid((unsigned)job->chunks, (unsigned)tiles);
     const bool bytes = job->points.frame.type == KIN_FUSED_S8;
     const auto kernel =
         bytes ? lead_kernel<KIN_FUSED_S8, int32_t> : lead_kernel<KIN_FUSED_F16, float>;
-    kernel<<<grid, LEAD_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_gpu_launch_behind(stream, kernel, {(unsigned)(job->chunks * tiles), LEAD_THREADS, 0},
+                                 *job);
 }
 
 /* ---- weigh ----------------------------------------------------------------------------------- */
@@ -394,15 +395,8 @@ static int follow_launch(kin_gpu_stream *stream, const kin_graph_gpu_follow *job
 {
     const int64_t count = job->queries.points;
     const walk_shape s = walk_shape_of(stream, count, job->width, job->most, 0, CREW);
-    const kin_gpu_grid grid = walk_grid_of(stream, s, count, BLOCKS);
     const auto kernel = s.crew > 0 ? crew_kernel<SCALE> : follow_kernel<SCALE>;
-    if (grid.shared_bytes > (size_t)stream->shared_bytes) {
-        return (int)cudaErrorInvalidConfiguration;
-    }
-    KIN_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)grid.shared_bytes));
-    kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream->stream>>>(*job, s);
-    return kin_gpu_launched();
+    return walk_launch_all(stream, s, count, BLOCKS, kernel, *job);
 }
 
 extern "C" int kin_graph_gpu_launch_follow(kin_gpu_stream *stream, const kin_graph_gpu_follow *job)

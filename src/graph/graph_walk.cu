@@ -312,17 +312,10 @@ static int walk_launch(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
     const int32_t staged = walk_at_least(points->cols, KIN_GRAPH_GPU_BATCH);
     const walk_shape s = walk_shape_of(stream, job->count, job->width, job->most,
                                        staged <= STAGED ? staged : 0, CREW);
-    const kin_gpu_grid grid = walk_grid_of(stream, s, job->count, BLOCKS);
-    if (grid.shared_bytes > (size_t)stream->shared_bytes) {
-        return (int)cudaErrorInvalidConfiguration;
-    }
     const dtypes types = {kin_pair_dtype(queries->data, queries->stride_bytes, queries->dtype),
                           kin_pair_dtype(points->data, points->stride_bytes, points->dtype)};
     const auto kernel = s.crew > 0 ? crew_kernel<STEP> : walk_kernel<STEP>;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)grid.shared_bytes));
-    kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream->stream>>>(*job, s, types);
-    return kin_gpu_launched();
+    return walk_launch_all(stream, s, job->count, BLOCKS, kernel, *job, types);
 }
 
 extern "C" int kin_graph_gpu_launch_walk(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)

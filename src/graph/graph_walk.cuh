@@ -236,6 +236,7 @@ typedef struct walker {
 static __device__ __forceinline__ walker walker_of(const walk_shape &s, char *room)
 {
     walker w;
+    kin_gpu_await(); /* a launch begins here */
     w.staged = (double *)room;
     w.list = (uint64_t *)(w.staged + s.staged);
     w.batch = w.list + s.room;
@@ -482,17 +483,22 @@ static __device__ __forceinline__ void walk_count(const walker &w, uint64_t *eva
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-/* How so many walks are dealt out, at `blocks` blocks a processor. */
-static kin_gpu_grid walk_grid_of(const kin_gpu_stream *stream, const walk_shape &s, int64_t count,
-                                 int32_t blocks)
+/* `count` walks, at `blocks` blocks a processor. */
+template <typename Job, typename... More>
+static int walk_launch_all(kin_gpu_stream *stream, const walk_shape &s, int64_t count,
+                           int32_t blocks, void (*kernel)(Job, walk_shape, More...), const Job &job,
+                           const More &...more)
 {
     const int64_t wished = (count + s.warps - 1) / s.warps;
     const int64_t most = (int64_t)stream->processors * blocks * WALK_WAVES;
-    kin_gpu_grid grid;
-    grid.blocks = (unsigned)(wished < most ? wished : most);
-    grid.threads = (unsigned)(s.crew > 0 ? s.crew : s.warps) * 32;
-    grid.shared_bytes = (size_t)walk_warp_bytes(s) * s.warps;
-    return grid;
+    const int32_t bytes = walk_warp_bytes(s) * s.warps;
+    const kin_gpu_grid grid = {(unsigned)(wished < most ? wished : most),
+                               (unsigned)(s.crew > 0 ? s.crew : s.warps) * 32, (size_t)bytes};
+    if (bytes > stream->shared_bytes) {
+        return (int)cudaErrorInvalidConfiguration;
+    }
+    KIN_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return kin_gpu_launch_behind(stream, kernel, grid, job, s, more...);
 }
 
 #endif
