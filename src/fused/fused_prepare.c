@@ -29,8 +29,7 @@ typedef struct preparing {
     int64_t start; /* of the clock */
     kin_fused_prepared *out;
     const kin_fused_source *source;
-    bool on_device; /* the matrix */
-    uint64_t *bad;  /* the source's */
+    uint64_t *bad; /* the source's */
     const kin_fused_prepared *like;
     int64_t known; /* of the rows the first ones, which like has: their values are known */
     kin_fused_past past;
@@ -116,7 +115,7 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
                                  .cols = m->cols,
                                  .dtype = m->dtype,
                                  .metric = out->distance.metric};
-    if (p->on_device) {
+    if ((p->source->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
     const int64_t start = kin_clock_ns();
@@ -349,9 +348,6 @@ static kith_status round_set(preparing *p)
 {
     kin_fused_prepared *out = p->out;
     kin_fused_set *set = &out->set;
-    float *worst = p->bad == NULL ? p->found->worst : NULL;
-    KIN_TRY(worst == NULL ? KITH_OK
-                          : kin_gpu_fill(p->on.ctx, p->on.gpu, worst, 0, sizeof p->found->worst));
     const kin_fused_round job = {.rows = out->rows,
                                  .frame = set->frame,
                                  .ids = out->ids,
@@ -362,7 +358,7 @@ static kith_status round_set(preparing *p)
                                  .half = out->half,
                                  .past = p->past,
                                  .places = out->places,
-                                 .worst = worst};
+                                 .worst = p->bad == NULL ? p->found->worst : NULL};
     KIN_TRY(
         kin_fused_launched(&p->on, p->on.kernels->round(p->on.stream, &job), "rounding points"));
     if (out->centres != NULL) {
@@ -373,7 +369,7 @@ static kith_status round_set(preparing *p)
     if (out->starts != NULL) {
         KIN_TRY(start_columns(p));
     }
-    if (worst == NULL) {
+    if (p->bad != NULL) {
         return KITH_OK;
     }
     KIN_TRY(see_findings(p));
@@ -531,6 +527,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
         }
         kin_forgive(p->on.ctx);
         drop_set(p);
+        KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->found->worst, 0, sizeof p->found->worst));
     }
     KIN_TRY(make_frame(p, asked, &frame));
     out->set = (kin_fused_set){.frame = frame};
@@ -598,7 +595,6 @@ static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fus
     p->bad = source->bad;
     p->like = source->like;
     p->known = source->like != NULL ? source->like->rows.rows : 0;
-    p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *source->distance;
     p->out->grows = source->grows;

@@ -30,7 +30,8 @@ enum {
     LEAD_THREADS = LEAD_WARPS * 32,
     LEAD_CHUNKS = JOIN_SLICE / JOIN_CHUNK,
     LEAD_STAGE = 2 * LEAD_ROWS * JOIN_SLICE,
-    LEAD_ACCS = 2 * LEAD_ROWS / 8
+    LEAD_ACCS = 2 * LEAD_ROWS / 8,
+    LEAD_BLOCKS = 6 /* a processor: where queries are few a chunk is divided among some */
 };
 
 static __device__ __forceinline__ int64_t lead_position(const kin_graph_gpu_lead &job,
@@ -95,14 +96,17 @@ static __device__ __forceinline__ void lead_least(const kin_graph_gpu_lead &job,
 
 template <kin_fused_type TYPE, typename ACC>
 static __global__ void __launch_bounds__(LEAD_THREADS)
-    lead_kernel(const __grid_constant__ kin_graph_gpu_lead job)
+    lead_kernel(const __grid_constant__ kin_graph_gpu_lead job, const int32_t parts)
 {
     __shared__ __align__(128) unsigned char ring[JOIN_STAGES][LEAD_STAGE];
     const int32_t slices = job.points.frame.row_bytes / JOIN_SLICE;
-    const int32_t chunk = (int32_t)(blockIdx.x % (unsigned)job.chunks);
-    const int64_t row0 = (int64_t)(blockIdx.x / (unsigned)job.chunks) * LEAD_ROWS;
-    const int64_t begin = (int64_t)chunk * job.chunk;
-    const int64_t end = min(begin + job.chunk, job.count);
+    const int32_t blocks = job.chunks * parts; /* of a tile of queries */
+    const int32_t part = (int32_t)blockIdx.x % blocks;
+    const int64_t row0 = (int64_t)((int32_t)blockIdx.x / blocks) * LEAD_ROWS;
+    const int64_t chunk0 = (int64_t)(part / parts) * job.chunk;
+    const int32_t share = (job.chunk / LEAD_ROWS + parts - 1) / parts * LEAD_ROWS;
+    const int64_t begin = chunk0 + part % parts * share;
+    const int64_t end = min(min(begin + share, chunk0 + job.chunk), job.count);
     const int32_t steps = (int32_t)((end - begin + LEAD_ROWS - 1) / LEAD_ROWS) * slices;
     const join_task task = {0xf0U, (int32_t)threadIdx.x / 32 * JOIN_SLAB, 0, 0};
     uint64_t least[2] = {KIN_GRAPH_EMPTY, KIN_GRAPH_EMPTY};
@@ -154,7 +158,8 @@ static __global__ void __launch_bounds__(LEAD_THREADS)
         }
         const int64_t row = row0 + task.row0 + 8 * i + kin_graph_gpu_lane() / 4;
         if (kin_graph_gpu_lane() % 4 == 0 && row < job.queries.points) {
-            job.words[row * job.chunks + chunk] = least[i];
+            (void)atomicMin((unsigned long long *)&job.words[row * job.chunks + part / parts],
+                            (unsigned long long)least[i]);
         }
     }
 }
@@ -168,11 +173,17 @@ extern "C" int kin_graph_gpu_launch_lead(kin_gpu_stream *stream, const kin_graph
     if (job->count < 1 || job->chunks > KIN_GRAPH_GPU_LEADS) {
         return (int)cudaErrorInvalidValue;
     }
+    const int64_t spare = LEAD_BLOCKS * (int64_t)stream->processors / (job->chunks * tiles);
+    const int64_t pieces = job->chunk / LEAD_ROWS;
+    const int32_t parts = (int32_t)(spare < 1 ? 1 : spare < pieces ? spare : pieces);
     const bool bytes = job->points.frame.type == KIN_FUSED_S8;
     const auto kernel =
         bytes ? lead_kernel<KIN_FUSED_S8, int32_t> : lead_kernel<KIN_FUSED_F16, float>;
-    return kin_gpu_launch_behind(stream, kernel, {(unsigned)(job->chunks * tiles), LEAD_THREADS, 0},
-                                 *job);
+    KIN_CUDA_TRY(cudaMemsetAsync(job->words, 0xff,
+                                 (size_t)(job->queries.points * job->chunks) * sizeof *job->words,
+                                 stream->stream));
+    return kin_gpu_launch_behind(
+        stream, kernel, {(unsigned)(job->chunks * parts * tiles), LEAD_THREADS, 0}, *job, parts);
 }
 
 /* ---- weigh ----------------------------------------------------------------------------------- */
