@@ -5,7 +5,8 @@
  *
  *   lead     queries meet a sample of the points on the tensor cores, 64 by 64 at a time: points
  *            stand in an order in which near ones are together, and each run of it has a row in
- *            the sample. Each chunk of that tells its nearest one: no lists
+ *            the sample. Each chunk of that tells its nearest one: no lists. Where queries are
+ *            few, several blocks have a chunk
  *   follow   a warp walks from the nearest of these; of products, from their neighbours
  *   weigh    32 rows at a time: a team of eight threads reads eight of them, 16 bytes a thread, and
  *            sums are turned while they are added up, so that each lane ends with one row's cost

@@ -5,7 +5,8 @@
  * rows that it has met as sorted words in shared memory, and in each step
  *
  *   pick    takes the nearest of them whose links it has not looked at, several at once, so that
- *           all lanes have work
+ *           all lanes have work, and twice as many in the next step, up to eight: each step waits
+ *           for memory twice, and after the first ones nearly all of the list will be looked at
  *   meet    reads their links; who was met lately is left out
  *   weigh   computes canonical keys, a team of eight threads two rows at a time
  *   merge   sorts what is near enough in registers, and merges it into the list in place

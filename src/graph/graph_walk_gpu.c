@@ -227,12 +227,10 @@ static kith_status answer_stripe(walking *w, kin_fused_answers *a, kin_fused_sou
     kith_ctx *ctx = w->on.ctx;
     kin_gpu *gpu = w->on.gpu;
     const kith_matrix *asked = source->matrix;
-    kin_fused_frame frame;
-    kin_fused_prepared queries;
     const bool by_position = w->paths->rounded != NULL;
-    if (by_position) {
-        frame = kin_graph_gpu_frame_of(w->paths, asked->dtype);
-    }
+    const kin_fused_frame frame =
+        by_position ? kin_graph_gpu_frame_of(w->paths, asked->dtype) : (kin_fused_frame){.cols = 0};
+    kin_fused_prepared queries;
     source->bad = a->short_rows + BAD;
     KIN_TRY(kin_gpu_fill(ctx, gpu, source->bad, 0xff, sizeof *source->bad));
     KIN_TRY(kin_fused_prepare_queries(&w->on, source, by_position ? &frame : NULL, &queries));
@@ -249,7 +247,6 @@ static kith_status answer_stripe(walking *w, kin_fused_answers *a, kin_fused_sou
 static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t next)
 {
     walking *w = arg;
-    kith_ctx *ctx = w->on.ctx;
     const kin_graph_gpu_walks *walkers = w->walkers;
     const kin_groups points = {.rows = w->paths->rows, .count = w->paths->rows};
     const kin_groups asked = {.rows = count, .count = count};
@@ -265,7 +262,7 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
                            .groups = &points,
                            .target = {.groups = &asked, .out = &part},
                            .wanted = part.k};
-    KIN_TRY(kin_progress(ctx, "search", (double)first, (double)walkers->queries->rows));
+    KIN_TRY(kin_progress(w->on.ctx, "search", (double)first, (double)walkers->queries->rows));
     KIN_TRY(kin_fused_answers_make(&a, (walkers->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = answer_stripe(w, &a, &source, next);
     KIN_THEN(status, kin_fused_answers_finish(&a, &part, w->paths->rows));
