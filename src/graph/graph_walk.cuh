@@ -49,44 +49,47 @@ typedef struct walk_merging {
     int32_t width; /* that it may have */
 } walk_merging;
 
-/* Sorts `kept` words of the batch; those that stand there twice, or in the list, become empty.
- * Returns how many are left. */
+/* Sorts `kept` words of the batch, without those that stand there twice, or in the list. Returns
+ * how many are left. */
 template <int R>
 static __device__ __forceinline__ int32_t walk_sort(const walk_merging &m, int32_t kept,
                                                     uint64_t (&words)[R])
 {
     const int32_t first = kin_graph_gpu_lane() * R;
+    bool same[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
         words[r] = first + r < kept ? m.batch[first + r] : KIN_GRAPH_EMPTY;
     }
-    for (uint32_t found = 1; found != 0;) {
-        bool same[R];
-        kin_graph_gpu_sort<R>(words);
-        kin_graph_gpu_same<R>(words, same);
-        bool some = false;
-#pragma unroll
-        for (int r = 0; r < R; r++) {
-            const int32_t at = walk_place(m.list, m.count, words[r] & ~(uint64_t)1);
-            const bool known = at < m.count && (m.list[at] ^ words[r]) < 2;
-            if (words[r] != KIN_GRAPH_EMPTY && (same[r] || known)) {
-                words[r] = KIN_GRAPH_EMPTY;
-                some = true;
-            }
-        }
-        found = __ballot_sync(KIN_GRAPH_GPU_LANES, some);
-    }
-    int32_t left = 0;
+    kin_graph_gpu_sort<R>(words);
+    kin_graph_gpu_same<R>(words, same);
+    int32_t own = 0;
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        left += __popc(__ballot_sync(KIN_GRAPH_GPU_LANES, words[r] != KIN_GRAPH_EMPTY));
+        const int32_t at = walk_place(m.list, m.count, words[r] & ~(uint64_t)1);
+        const bool known = at < m.count && (m.list[at] ^ words[r]) < 2;
+        words[r] = same[r] || known ? (uint64_t)KIN_GRAPH_EMPTY : words[r];
+        own += words[r] != KIN_GRAPH_EMPTY ? 1 : 0;
     }
+    int32_t end = own; /* of this lane's among all that are left */
+#pragma unroll
+    for (int away = 1; away < 32; away *= 2) {
+        const int32_t before = __shfl_up_sync(KIN_GRAPH_GPU_LANES, end, away);
+        end += kin_graph_gpu_lane() >= away ? before : 0;
+    }
+    const int32_t left = __shfl_sync(KIN_GRAPH_GPU_LANES, end, 31);
     __syncwarp(); /* the batch has been read */
 #pragma unroll
-    for (int r = 0; r < R; r++) {
-        m.batch[first + r] = words[r];
+    for (int r = R - 1; r >= 0; r--) {
+        if (words[r] != KIN_GRAPH_EMPTY) {
+            m.batch[--end] = words[r];
+        }
     }
     __syncwarp(); /* it is sorted */
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        words[r] = first + r < left ? m.batch[first + r] : KIN_GRAPH_EMPTY;
+    }
     return left;
 }
 
@@ -195,7 +198,7 @@ static walk_shape walk_shape_of(const kin_gpu_stream *stream, int64_t count, int
     s.width = width;
     s.staged = staged;
     s.room = walk_at_least(width, 32);
-    s.marks = WALK_LEAST_MARKS;
+    s.marks = crews ? 4 * WALK_LEAST_MARKS : WALK_LEAST_MARKS;
     while (s.marks < WALK_MOST_MARKS && s.marks < s.room * WALK_MARKS_A_WORD) {
         s.marks *= 2;
     }
@@ -365,8 +368,9 @@ static __device__ __forceinline__ void walk_take(const SCALE &scale, const walk_
     for (int32_t first = 0; first < w.kept; first += WALK_MERGED) {
         const walk_merging m = {w.list, w.batch + first, w.count, s.width};
         const int32_t some = min(w.kept - first, (int32_t)WALK_MERGED);
-        const int2 merged =
-            some > 32 ? walk_merge<WALK_MERGED / 32>(m, some) : walk_merge<1>(m, some);
+        const int2 merged = some > 64   ? walk_merge<WALK_MERGED / 32>(m, some)
+                            : some > 32 ? walk_merge<2>(m, some)
+                                        : walk_merge<1>(m, some);
         w.count = merged.x;
         w.next = min(w.next, merged.y);
     }
