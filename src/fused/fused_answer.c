@@ -197,7 +197,7 @@ static void name_device(kin_layout *layout, void *answers)
     if (a->target.exclude != NULL && !a->exclude_on_device) {
         a->own_exclude = kin_layout_array(layout, (uint64_t)out->rows, sizeof *a->own_exclude);
     }
-    a->short_rows = kin_layout_array(layout, 1, sizeof *a->short_rows);
+    a->short_rows = kin_layout_array(layout, KIN_FUSED_COUNTS, sizeof *a->short_rows);
 }
 
 static kith_status make_kernel_writer(kin_fused_answers *a)
@@ -211,7 +211,8 @@ static kith_status make_kernel_writer(kin_fused_answers *a)
         KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, a->own_exclude, a->target.exclude, bytes));
         a->exclude = a->own_exclude;
     }
-    return kin_gpu_fill(on->ctx, on->gpu, a->short_rows, 0, sizeof *a->short_rows);
+    return kin_gpu_fill(on->ctx, on->gpu, a->short_rows, 0,
+                        KIN_FUSED_COUNTS * sizeof *a->short_rows);
 }
 
 /* What the host writes with: outputs that are copied to the device at the end, what it leaves out,
@@ -539,7 +540,9 @@ static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
 {
     const kin_fused_device *on = &a->on;
     uint64_t short_rows = 0;
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &short_rows, a->short_rows, sizeof short_rows));
+    KIN_TRY(a->settled ? KITH_OK
+                       : kin_gpu_download(on->ctx, on->gpu, &short_rows, a->short_rows,
+                                          sizeof short_rows));
     if (short_rows != 0) {
         return kin_fail(on->ctx, KITH_E_INTERNAL,
                         "%llu rows have fewer than %lld neighbours (a bound is wrong; please "

@@ -50,6 +50,9 @@ typedef struct kin_fused_slice {
 void kin_fused_slice_of(const kin_fused_query *query, int64_t first, int64_t count,
                         kin_fused_slice *slice);
 
+/* What kernels count: rows that found too few, and two numbers of the caller's. */
+enum { KIN_FUSED_COUNTS = 3 };
+
 /* Where the answers of one side go, for one call of the library. Kernels write them where every row
  * is its own answer; where rows are equal or degenerate, and where lists of several chunks of a
  * corpus meet, the host does, with what the CPU engine writes with. */
@@ -74,7 +77,8 @@ typedef struct kin_fused_answers {
     kith_neighbors device;   /* outputs in device memory */
     const uint32_t *exclude; /* in device memory, or NULL */
     uint32_t *own_exclude;   /* the copy of it, in either memory, that is ours */
-    uint64_t *short_rows;
+    uint64_t *short_rows;    /* KIN_FUSED_COUNTS numbers, 0 at first */
+    bool settled;            /* the caller has seen that no row is short */
 
     /* The host writes. */
     void *host_block;

@@ -28,11 +28,8 @@ typedef struct preparing {
     kin_fused_device on;
     int64_t start; /* of the clock */
     kin_fused_prepared *out;
-    const kith_matrix *matrix;
-    const char *name;
-    bool on_device; /* the matrix */
-    int64_t askers;
-    int64_t apart;
+    const kin_fused_source *source;
+    uint64_t *bad; /* the source's */
     const kin_fused_prepared *like;
     int64_t known; /* of the rows the first ones, which like has: their values are known */
     kin_fused_past past;
@@ -109,7 +106,7 @@ static void bring_coming(const preparing *p)
 static kith_status take_rows(preparing *p, int64_t first, int64_t count)
 {
     kin_fused_prepared *out = p->out;
-    const kith_matrix *m = p->matrix;
+    const kith_matrix *m = p->source->matrix;
     const kin_gpu_rows rows = kin_gpu_rows_of(m, first, count);
     out->first = first;
     out->rows = (kin_fused_rows){.data = rows.from,
@@ -118,7 +115,7 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
                                  .cols = m->cols,
                                  .dtype = m->dtype,
                                  .metric = out->distance.metric};
-    if (p->on_device) {
+    if ((p->source->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
     const int64_t start = kin_clock_ns();
@@ -153,10 +150,11 @@ static kin_fused_rows new_rows(const preparing *p)
 
 static kith_status start_check(const preparing *p)
 {
-    const kin_fused_check job = {.rows = new_rows(p), .bad = &p->found->bad};
+    const kin_fused_check job = {.rows = new_rows(p),
+                                 .bad = p->found != NULL ? &p->found->bad : p->bad};
     const uint64_t bytes = (uint64_t)job.rows.cols * sizeof *job.rows.period;
     void *period = (void *)(uintptr_t)job.rows.period;
-    KIN_TRY(kin_metric_takes(p->on.ctx, p->matrix, job.rows.metric, p->name));
+    KIN_TRY(kin_metric_takes(p->on.ctx, p->source->matrix, job.rows.metric, p->source->name));
     KIN_TRY(job.rows.period == NULL
                 ? KITH_OK
                 : kin_gpu_upload(p->on.ctx, p->on.gpu, period, p->out->distance.period, bytes));
@@ -175,8 +173,8 @@ static kith_status complain(const preparing *p)
     KIN_TRY(kin_hold_alloc(&hold, &copy, bytes, 1, "a row"));
     KIN_TRY(kin_gpu_download(ctx, p->on.gpu, copy,
                              (const char *)rows.data + row * rows.stride_bytes, bytes));
-    return kin_metric_complain(ctx, p->matrix, copy, p->out->first + row, &p->out->distance,
-                               p->name);
+    return kin_metric_complain(ctx, p->source->matrix, copy, p->out->first + row, &p->out->distance,
+                               p->source->name);
 }
 
 static kith_status start_transforms(const preparing *p)
@@ -211,7 +209,7 @@ static kith_status finish_groups(preparing *p)
     p->equal.degenerate =
         p->seen.degenerate + (p->known > 0 ? (uint64_t)p->like->groups.degenerate : 0);
     p->equal.is_degenerate = p->out->degenerate;
-    if (rows - (int64_t)p->seen.distinct <= p->apart) {
+    if (rows - (int64_t)p->seen.distinct <= p->source->apart) {
         p->equal.firsts = NULL; /* all are taken as distinct */
     }
     p->out->plain = kin_fused_equal_is_plain(&p->equal, rows);
@@ -290,11 +288,11 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_fused_frame *f
 {
     const kin_distance *distance = &p->out->distance;
     const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
-    const kin_fused_type type = choose_type(distance, p->matrix, asked);
+    const kin_fused_type type = choose_type(distance, p->source->matrix, asked);
     *frame = (kin_fused_frame){.type = type,
                                .bound = KIN_BOUND_INTEGER,
-                               .cols = p->matrix->cols,
-                               .row_bytes = rounded_bytes(type, p->matrix->cols),
+                               .cols = p->source->matrix->cols,
+                               .row_bytes = rounded_bytes(type, p->source->matrix->cols),
                                .scale = 1.0,
                                .key_scale = traits->key_scale,
                                .reach_scale = 1.0};
@@ -311,8 +309,8 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_fused_frame *f
 static kith_status allocate_rounded(const preparing *p)
 {
     kin_fused_set *set = &p->out->set;
-    const bool starts =
-        set->frame.type == KIN_FUSED_S8 && p->on.kernels->takes_starts(p->on.stream);
+    const bool starts = p->bad == NULL && set->frame.type == KIN_FUSED_S8 &&
+                        p->on.kernels->takes_starts(p->on.stream);
     const uint64_t bytes = (uint64_t)set->frame.row_bytes + (starts ? KIN_START_BYTES : 0);
     KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->out->rounded,
                           (uint64_t)kin_max_i64(set->padded, p->room), bytes,
@@ -350,7 +348,6 @@ static kith_status round_set(preparing *p)
 {
     kin_fused_prepared *out = p->out;
     kin_fused_set *set = &out->set;
-    KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->found->worst, 0, sizeof p->found->worst));
     const kin_fused_round job = {.rows = out->rows,
                                  .frame = set->frame,
                                  .ids = out->ids,
@@ -361,7 +358,7 @@ static kith_status round_set(preparing *p)
                                  .half = out->half,
                                  .past = p->past,
                                  .places = out->places,
-                                 .worst = p->found->worst};
+                                 .worst = p->bad == NULL ? p->found->worst : NULL};
     KIN_TRY(
         kin_fused_launched(&p->on, p->on.kernels->round(p->on.stream, &job), "rounding points"));
     if (out->centres != NULL) {
@@ -371,6 +368,9 @@ static kith_status round_set(preparing *p)
     }
     if (out->starts != NULL) {
         KIN_TRY(start_columns(p));
+    }
+    if (p->bad != NULL) {
+        return KITH_OK;
     }
     KIN_TRY(see_findings(p));
     const kin_bound_row past = p->past.known > 0 ? p->past.set.worst : (kin_bound_row){0.0, 0.0};
@@ -437,7 +437,9 @@ static kith_status look(preparing *p, bool grouped)
 {
     KIN_TRY(kin_gpu_layout_make(p->on.ctx, p->on.gpu, name_rows, p->out, "facts of rows",
                                 &p->out->row_block));
-    KIN_TRY(clear_findings(p));
+    const bool waits = p->bad == NULL || p->out->transforms != NULL;
+    p->seen.bad = UINT64_MAX;
+    KIN_TRY(waits ? clear_findings(p) : KITH_OK);
     KIN_TRY(start_check(p));
     KIN_TRY(start_transforms(p));
     if (grouped) {
@@ -448,7 +450,7 @@ static kith_status look(preparing *p, bool grouped)
                                              (uint64_t)p->known * sizeof *p->out->hashes));
         KIN_TRY(kin_fused_equal_start(&p->on, &p->out->rows, &p->found->distinct, &p->equal));
     }
-    KIN_TRY(see_findings(p));
+    KIN_TRY(waits ? see_findings(p) : KITH_OK);
     if (p->seen.bad != UINT64_MAX) {
         return complain(p);
     }
@@ -512,7 +514,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
 {
     kin_fused_prepared *out = p->out;
     kin_fused_frame frame;
-    out->measured = is_measured(&out->distance, p->matrix, asked);
+    out->measured = is_measured(&out->distance, p->source->matrix, asked);
     KIN_TRY(look(p, kin_exact_screens(&out->distance)));
     if (!kin_exact_screens(&out->distance)) {
         return KITH_OK;
@@ -525,6 +527,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
         }
         kin_forgive(p->on.ctx);
         drop_set(p);
+        KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->found->worst, 0, sizeof p->found->worst));
     }
     KIN_TRY(make_frame(p, asked, &frame));
     out->set = (kin_fused_set){.frame = frame};
@@ -536,7 +539,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     p->scratch = NULL;
     out->covered = kin_fused_is_covered(&out->distance, out->groups.count);
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
-    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->askers, NULL));
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->source->askers, NULL));
     KIN_TRY(try_bytes(p, k));
     KIN_TRY(round_set(p));
     out->framed_lost = out->set.worst.lost;
@@ -565,7 +568,7 @@ static kith_status prepare_spread(preparing *p, kith_dtype asked, const kin_fuse
     kin_fused_prepared *out = p->out;
     kin_fused_frame frame;
     kin_fused_spread job = *spread;
-    out->measured = given == NULL && is_measured(&out->distance, p->matrix, asked);
+    out->measured = given == NULL && is_measured(&out->distance, p->source->matrix, asked);
     KIN_TRY(look(p, false));
     if (!out->plain) {
         return KITH_OK;
@@ -588,13 +591,10 @@ static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fus
 {
     p->start = kin_clock_ns();
     p->on = *on;
-    p->matrix = source->matrix;
-    p->name = source->name;
-    p->askers = source->askers;
-    p->apart = source->apart;
+    p->source = source;
+    p->bad = source->bad;
     p->like = source->like;
     p->known = source->like != NULL ? source->like->rows.rows : 0;
-    p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *source->distance;
     p->out->grows = source->grows;

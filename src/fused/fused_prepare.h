@@ -74,6 +74,9 @@ typedef struct kin_fused_source {
     int64_t first;    /* rows first .. first + count - 1 */
     int64_t count;    /* 0: all */
     int64_t askers;   /* of a corpus: queries that it is prepared for; 0: not known */
+    uint64_t *bad;    /* of queries that nobody asks for their worst row, or starts: device. What is
+                         wrong with values is left there (kin_fused_check) and not waited for, as
+                         long as rows have no transforms; or NULL */
     int64_t apart;    /* of a corpus: so many rows may equal others, and stay rows of their own */
     bool grows;       /* of a corpus: rows may come to it, as to `like` */
     const kin_fused_prepared *like; /* of a corpus: one of its first rows, the last ones apart,

@@ -5,7 +5,8 @@
  *
  *   lead     queries meet a sample of the points on the tensor cores, 64 by 64 at a time: points
  *            stand in an order in which near ones are together, and each run of it has a row in
- *            the sample. Each chunk of that tells its nearest one: no lists
+ *            the sample. Each chunk of that tells its nearest one: no lists. Where queries are
+ *            few, several blocks have a chunk
  *   follow   a warp walks from the nearest of these; of products, from their neighbours
  *   weigh    32 rows at a time: a team of eight threads reads eight of them, 16 bytes a thread, and
  *            sums are turned while they are added up, so that each lane ends with one row's cost
@@ -30,7 +31,8 @@ enum {
     LEAD_THREADS = LEAD_WARPS * 32,
     LEAD_CHUNKS = JOIN_SLICE / JOIN_CHUNK,
     LEAD_STAGE = 2 * LEAD_ROWS * JOIN_SLICE,
-    LEAD_ACCS = 2 * LEAD_ROWS / 8
+    LEAD_ACCS = 2 * LEAD_ROWS / 8,
+    LEAD_BLOCKS = 6 /* a processor: where queries are few a chunk is divided among some */
 };
 
 static __device__ __forceinline__ int64_t lead_position(const kin_graph_gpu_lead &job,
@@ -95,13 +97,17 @@ static __device__ __forceinline__ void lead_least(const kin_graph_gpu_lead &job,
 
 template <kin_fused_type TYPE, typename ACC>
 static __global__ void __launch_bounds__(LEAD_THREADS)
-    lead_kernel(const __grid_constant__ kin_graph_gpu_lead job)
+    lead_kernel(const __grid_constant__ kin_graph_gpu_lead job, const int32_t parts)
 {
     __shared__ __align__(128) unsigned char ring[JOIN_STAGES][LEAD_STAGE];
     const int32_t slices = job.points.frame.row_bytes / JOIN_SLICE;
-    const int64_t row0 = (int64_t)blockIdx.y * LEAD_ROWS;
-    const int64_t begin = (int64_t)blockIdx.x * job.chunk;
-    const int64_t end = min(begin + job.chunk, job.count);
+    const int32_t blocks = job.chunks * parts; /* of a tile of queries */
+    const int32_t part = (int32_t)blockIdx.x % blocks;
+    const int64_t row0 = (int64_t)((int32_t)blockIdx.x / blocks) * LEAD_ROWS;
+    const int64_t chunk0 = (int64_t)(part / parts) * job.chunk;
+    const int32_t share = (job.chunk / LEAD_ROWS + parts - 1) / parts * LEAD_ROWS;
+    const int64_t begin = chunk0 + part % parts * share;
+    const int64_t end = min(min(begin + share, chunk0 + job.chunk), job.count);
     const int32_t steps = (int32_t)((end - begin + LEAD_ROWS - 1) / LEAD_ROWS) * slices;
     const join_task task = {0xf0U, (int32_t)threadIdx.x / 32 * JOIN_SLAB, 0, 0};
     uint64_t least[2] = {KIN_GRAPH_EMPTY, KIN_GRAPH_EMPTY};
@@ -116,6 +122,7 @@ static __global__ void __launch_bounds__(LEAD_THREADS)
         lead_copy(job.points, step % slices, to + LEAD_ROWS * JOIN_SLICE,
                   [&](int32_t i) { return lead_position(job, first + i); });
     };
+    kin_gpu_await();
     for (int32_t step = 0; step < JOIN_STAGES - 1; step++) {
         if (step < steps) {
             call(step);
@@ -152,7 +159,8 @@ static __global__ void __launch_bounds__(LEAD_THREADS)
         }
         const int64_t row = row0 + task.row0 + 8 * i + kin_graph_gpu_lane() / 4;
         if (kin_graph_gpu_lane() % 4 == 0 && row < job.queries.points) {
-            job.words[row * job.chunks + blockIdx.x] = least[i];
+            (void)atomicMin((unsigned long long *)&job.words[row * job.chunks + part / parts],
+                            (unsigned long long)least[i]);
         }
     }
 }
@@ -163,22 +171,27 @@ extern "C" int kin_graph_gpu_launch_lead(kin_gpu_stream *stream, const kin_graph
     if (tiles == 0) {
         return 0;
     }
-    if (job->count < 1 || job->chunks > KIN_GRAPH_GPU_LEADS || tiles > UINT16_MAX) {
+    if (job->count < 1 || job->chunks > KIN_GRAPH_GPU_LEADS) {
         return (int)cudaErrorInvalidValue;
     }
-    const dim3 grid((unsigned)job->chunks, (unsigned)tiles);
+    const int64_t spare = LEAD_BLOCKS * (int64_t)stream->processors / (job->chunks * tiles);
+    const int64_t pieces = job->chunk / LEAD_ROWS;
+    const int32_t parts = (int32_t)(spare < 1 ? 1 : spare < pieces ? spare : pieces);
     const bool bytes = job->points.frame.type == KIN_FUSED_S8;
     const auto kernel =
         bytes ? lead_kernel<KIN_FUSED_S8, int32_t> : lead_kernel<KIN_FUSED_F16, float>;
-    kernel<<<grid, LEAD_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    KIN_CUDA_TRY(cudaMemsetAsync(job->words, 0xff,
+                                 (size_t)(job->queries.points * job->chunks) * sizeof *job->words,
+                                 stream->stream));
+    return kin_gpu_launch_behind(
+        stream, kernel, {(unsigned)(job->chunks * parts * tiles), LEAD_THREADS, 0}, *job, parts);
 }
 
 /* ---- weigh ----------------------------------------------------------------------------------- */
 
 enum {
     BLOCKS = 6, /* a processor */
-    CREW = 4,   /* warps: a batch is a turn */
+    CREW = 8,   /* warps */
     TEAM_ROWS = KIN_METRIC_LANES
 };
 
@@ -262,7 +275,7 @@ template <kin_fused_type TYPE, typename ACC> struct rounded {
             const ACC product = multiply(w, w.rows + base, behind);
             const uint64_t word = kin_graph_word(join_order<TYPE>(own, term, product), row, 1);
             const bool keeps = kin_graph_gpu_lane() <= behind && word < last;
-            kept = walk_keep(w, turns > 1, keeps, word, kept);
+            kept = walk_keep(job, w, turns > 1, keeps, word, kept);
         }
         return kept;
     }
@@ -271,6 +284,7 @@ template <kin_fused_type TYPE, typename ACC> struct rounded {
     {
         walk_call(job.points.rounded + (int64_t)row * job.points.frame.row_bytes,
                   job.points.frame.row_bytes);
+        walk_call(job.points.facts + row, sizeof *job.points.facts);
     }
 };
 
@@ -391,16 +405,10 @@ static __global__ void __launch_bounds__(CREW * 32)
 template <typename SCALE>
 static int follow_launch(kin_gpu_stream *stream, const kin_graph_gpu_follow *job)
 {
-    const walk_shape s = walk_shape_of(job->width, job->most, 0, CREW);
-    const walk_deal d = walk_deal_of(stream, s, job->queries.points, BLOCKS);
-    const auto kernel = d.crews ? crew_kernel<SCALE> : follow_kernel<SCALE>;
-    if (d.bytes > stream->shared_bytes) {
-        return (int)cudaErrorInvalidConfiguration;
-    }
-    KIN_CUDA_TRY(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, d.bytes));
-    kernel<<<d.blocks, d.threads, (size_t)d.bytes, stream->stream>>>(*job, s);
-    return kin_gpu_launched();
+    const int64_t count = job->queries.points;
+    const walk_shape s = walk_shape_of(stream, count, job->width, job->most, 0, CREW);
+    const auto kernel = s.crew > 0 ? crew_kernel<SCALE> : follow_kernel<SCALE>;
+    return walk_launch_all(stream, s, count, BLOCKS, kernel, *job);
 }
 
 extern "C" int kin_graph_gpu_launch_follow(kin_gpu_stream *stream, const kin_graph_gpu_follow *job)

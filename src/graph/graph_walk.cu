@@ -5,7 +5,8 @@
  * rows that it has met as sorted words in shared memory, and in each step
  *
  *   pick    takes the nearest of them whose links it has not looked at, several at once, so that
- *           all lanes have work
+ *           all lanes have work, and twice as many in the next step, up to eight: each step waits
+ *           for memory twice, and after the first ones nearly all of the list will be looked at
  *   meet    reads their links; who was met lately is left out
  *   weigh   computes canonical keys, a team of eight threads two rows at a time
  *   merge   sorts what is near enough in registers, and merges it into the list in place
@@ -141,7 +142,7 @@ template <kith_metric STEP> struct keyed {
                 const uint64_t word = kin_graph_word(order_of(keys[c]), rows[c], 1);
                 const bool keeps = at[c] < w.waiting && word < last &&
                                    kin_graph_gpu_lane() % KIN_METRIC_LANES == 0;
-                kept = walk_keep(w, turns > 1, keeps, word, kept);
+                kept = walk_keep(job, w, turns > 1, keeps, word, kept);
             }
         }
         return kept;
@@ -247,12 +248,12 @@ static __device__ __forceinline__ void enter(const keyed<STEP> &scale, const wal
                                              walker &w)
 {
     const kin_graph_gpu_walk &job = scale.job;
-    for (int32_t base = 0; base < job.entry_count; base += WALK_BATCH) {
-        w.waiting = min((int32_t)WALK_BATCH, job.entry_count - base);
+    for (int32_t base = 0; base < job.entry_count; base += s.batch) {
+        w.waiting = min(s.batch, job.entry_count - base);
         for (int32_t i = kin_graph_gpu_lane(); i < w.waiting; i += 32) {
             w.rows[i] = __ldg(job.entries + base + i);
         }
-        walk_take(scale, s, w, base + WALK_BATCH >= job.entry_count);
+        walk_take(scale, s, w, base + s.batch >= job.entry_count);
     }
 }
 
@@ -310,18 +311,12 @@ static int walk_launch(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
     const kin_fused_rows *queries = &job->queries;
     const kin_fused_rows *points = &job->points;
     const int32_t staged = walk_at_least(points->cols, KIN_GRAPH_GPU_BATCH);
-    const walk_shape s = walk_shape_of(job->width, job->most, staged <= STAGED ? staged : 0, CREW);
-    const walk_deal d = walk_deal_of(stream, s, job->count, BLOCKS);
-    if (d.bytes > stream->shared_bytes) {
-        return (int)cudaErrorInvalidConfiguration;
-    }
+    const walk_shape s = walk_shape_of(stream, job->count, job->width, job->most,
+                                       staged <= STAGED ? staged : 0, CREW);
     const dtypes types = {kin_pair_dtype(queries->data, queries->stride_bytes, queries->dtype),
                           kin_pair_dtype(points->data, points->stride_bytes, points->dtype)};
-    const auto kernel = d.crews ? crew_kernel<STEP> : walk_kernel<STEP>;
-    KIN_CUDA_TRY(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, d.bytes));
-    kernel<<<d.blocks, d.threads, (size_t)d.bytes, stream->stream>>>(*job, s, types);
-    return kin_gpu_launched();
+    const auto kernel = s.crew > 0 ? crew_kernel<STEP> : walk_kernel<STEP>;
+    return walk_launch_all(stream, s, job->count, BLOCKS, kernel, *job, types);
 }
 
 extern "C" int kin_graph_gpu_launch_walk(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)

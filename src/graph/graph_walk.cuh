@@ -49,44 +49,47 @@ typedef struct walk_merging {
     int32_t width; /* that it may have */
 } walk_merging;
 
-/* Sorts `kept` words of the batch; those that stand there twice, or in the list, become empty.
- * Returns how many are left. */
+/* Sorts `kept` words of the batch, without those that stand there twice, or in the list. Returns
+ * how many are left. */
 template <int R>
 static __device__ __forceinline__ int32_t walk_sort(const walk_merging &m, int32_t kept,
                                                     uint64_t (&words)[R])
 {
     const int32_t first = kin_graph_gpu_lane() * R;
+    bool same[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
         words[r] = first + r < kept ? m.batch[first + r] : KIN_GRAPH_EMPTY;
     }
-    for (uint32_t found = 1; found != 0;) {
-        bool same[R];
-        kin_graph_gpu_sort<R>(words);
-        kin_graph_gpu_same<R>(words, same);
-        bool some = false;
-#pragma unroll
-        for (int r = 0; r < R; r++) {
-            const int32_t at = walk_place(m.list, m.count, words[r] & ~(uint64_t)1);
-            const bool known = at < m.count && (m.list[at] ^ words[r]) < 2;
-            if (words[r] != KIN_GRAPH_EMPTY && (same[r] || known)) {
-                words[r] = KIN_GRAPH_EMPTY;
-                some = true;
-            }
-        }
-        found = __ballot_sync(KIN_GRAPH_GPU_LANES, some);
-    }
-    int32_t left = 0;
+    kin_graph_gpu_sort<R>(words);
+    kin_graph_gpu_same<R>(words, same);
+    int32_t own = 0;
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        left += __popc(__ballot_sync(KIN_GRAPH_GPU_LANES, words[r] != KIN_GRAPH_EMPTY));
+        const int32_t at = walk_place(m.list, m.count, words[r] & ~(uint64_t)1);
+        const bool known = at < m.count && (m.list[at] ^ words[r]) < 2;
+        words[r] = same[r] || known ? (uint64_t)KIN_GRAPH_EMPTY : words[r];
+        own += words[r] != KIN_GRAPH_EMPTY ? 1 : 0;
     }
+    int32_t end = own; /* of this lane's among all that are left */
+#pragma unroll
+    for (int away = 1; away < 32; away *= 2) {
+        const int32_t before = __shfl_up_sync(KIN_GRAPH_GPU_LANES, end, away);
+        end += kin_graph_gpu_lane() >= away ? before : 0;
+    }
+    const int32_t left = __shfl_sync(KIN_GRAPH_GPU_LANES, end, 31);
     __syncwarp(); /* the batch has been read */
 #pragma unroll
-    for (int r = 0; r < R; r++) {
-        m.batch[first + r] = words[r];
+    for (int r = R - 1; r >= 0; r--) {
+        if (words[r] != KIN_GRAPH_EMPTY) {
+            m.batch[--end] = words[r];
+        }
     }
     __syncwarp(); /* it is sorted */
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        words[r] = first + r < left ? m.batch[first + r] : KIN_GRAPH_EMPTY;
+    }
     return left;
 }
 
@@ -140,10 +143,11 @@ template <int R> static __device__ __noinline__ int2 walk_merge(const walk_mergi
 enum {
     WALK_WARPS = 4, /* of a block, or fewer where a walk is wide */
     WALK_THREADS = WALK_WARPS * 32,
-    WALK_WAVES = 32,  /* blocks in turn, a block that fits */
-    WALK_BATCH = 128, /* rows that are weighed at a time */
-    WALK_KEPT =
-        2 * WALK_BATCH,    /* words that wait to be merged: of a batch, and as many before it */
+    WALK_WAVES = 32,       /* blocks in turn, a block that fits */
+    WALK_BATCH = 128,      /* rows that are weighed at a time, */
+    WALK_CREW_BATCH = 512, /* by a crew; as many words again may wait to be merged */
+    WALK_MERGED = 128,     /* words that are merged at a time */
+    WALK_AHEAD = 128,      /* links that are asked for at once */
     WALK_FAN = 8,          /* rows that are picked at once, at most */
     WALK_CREWS = 6,        /* a processor: more queries have a warp each, */
     WALK_CREW_WIDTH = 256, /* and so have wider walks */
@@ -159,20 +163,21 @@ enum {
 
 /* What a launch decides. */
 typedef struct walk_shape {
-    int32_t warps;  /* of a block that has no crew */
-    int32_t crew;   /* warps of one: they weigh a batch at once */
+    int32_t warps;  /* of a block, that walk */
+    int32_t crew;   /* warps of one: they weigh a batch at once; 0: none */
+    int32_t batch;  /* rows that are weighed at a time, at most */
     int32_t width;  /* words that the list may have */
     int32_t staged; /* doubles of shared memory in front of it, the scale's */
     int32_t room;   /* words of the list, a multiple of 32 */
     int32_t marks;  /* places of the table, a power of two, >= 2 room */
     int32_t most;   /* links of a row */
-    int32_t fan;
+    int32_t fan;    /* rows that are picked at once, at first */
 } walk_shape;
 
 static __host__ __device__ int32_t walk_warp_bytes(const walk_shape &s)
 {
-    return s.staged * (int32_t)sizeof(double) + (s.room + WALK_KEPT) * (int32_t)sizeof(uint64_t) +
-           (WALK_BATCH + WALK_FAN + s.marks) * (int32_t)sizeof(uint32_t);
+    return s.staged * (int32_t)sizeof(double) + (s.room + 2 * s.batch) * (int32_t)sizeof(uint64_t) +
+           (s.batch + WALK_FAN + s.marks) * (int32_t)sizeof(uint32_t);
 }
 
 static int32_t walk_at_least(int32_t least, int32_t step)
@@ -180,16 +185,20 @@ static int32_t walk_at_least(int32_t least, int32_t step)
     return (least + step - 1) / step * step;
 }
 
-/* Of walks that keep `width` on a graph of `most` links a row. */
-static walk_shape walk_shape_of(int32_t width, int32_t most, int32_t staged, int32_t crew)
+/* Of `count` walks that keep `width` on a graph of `most` links a row; crew: warps of one. */
+static walk_shape walk_shape_of(const kin_gpu_stream *stream, int64_t count, int32_t width,
+                                int32_t most, int32_t staged, int32_t crew)
 {
+    const bool crews =
+        count <= (int64_t)stream->processors * WALK_CREWS && width <= WALK_CREW_WIDTH;
     walk_shape s;
-    s.warps = WALK_WARPS;
-    s.crew = crew;
+    s.warps = crews ? 1 : WALK_WARPS;
+    s.crew = crews ? crew : 0;
+    s.batch = crews ? (int32_t)WALK_CREW_BATCH : (int32_t)WALK_BATCH;
     s.width = width;
     s.staged = staged;
     s.room = walk_at_least(width, 32);
-    s.marks = WALK_LEAST_MARKS;
+    s.marks = crews ? 4 * WALK_LEAST_MARKS : WALK_LEAST_MARKS;
     while (s.marks < WALK_MOST_MARKS && s.marks < s.room * WALK_MARKS_A_WORD) {
         s.marks *= 2;
     }
@@ -230,12 +239,13 @@ typedef struct walker {
 static __device__ __forceinline__ walker walker_of(const walk_shape &s, char *room)
 {
     walker w;
+    kin_gpu_await(); /* a launch begins here */
     w.staged = (double *)room;
     w.list = (uint64_t *)(w.staged + s.staged);
     w.batch = w.list + s.room;
-    w.marks = (uint32_t *)(w.batch + WALK_KEPT);
+    w.marks = (uint32_t *)(w.batch + 2 * s.batch);
     w.rows = w.marks + s.marks;
-    w.picked = w.rows + WALK_BATCH;
+    w.picked = w.rows + s.batch;
     w.kept = 0;
     w.evaluations = 0;
     w.crew = NULL;
@@ -262,10 +272,25 @@ static __device__ __forceinline__ void walk_begin(const walk_shape &s, int64_t o
 
 /* ---- weigh ----------------------------------------------------------------------------------- */
 
-/* Words that lanes keep go to the batch; how many it has then. shares: with other warps. */
-static __device__ __forceinline__ int32_t walk_keep(const walker &w, bool shares, bool keeps,
-                                                    uint64_t word, int32_t kept)
+/* The lines of `bytes` of memory are on their way. A crew calls them: it has too few rows under way
+ * to hide how far they are. */
+static __device__ __forceinline__ void walk_call(const void *data, int64_t bytes)
 {
+    for (int32_t at = 0; at < bytes && at < WALK_MOST_CALLED; at += WALK_LINE) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)data + at));
+    }
+}
+
+/* Words that lanes keep go to the batch; how many it has then. shares: with other warps, which have
+ * too little under way to hide how far links are: they are called. */
+template <typename JOB>
+static __device__ __forceinline__ int32_t walk_keep(const JOB &job, const walker &w, bool shares,
+                                                    bool keeps, uint64_t word, int32_t kept)
+{
+    if (shares && keeps) {
+        walk_call(job.links + (int64_t)kin_graph_position(word) * job.most,
+                  job.most * (int64_t)sizeof *job.links);
+    }
     const uint32_t all = __ballot_sync(KIN_GRAPH_GPU_LANES, keeps);
     if (shares && all != 0) {
         const int32_t more = kin_graph_gpu_lane() == 0 ? atomicAdd(&w.crew->kept, __popc(all)) : 0;
@@ -337,27 +362,22 @@ static __device__ __forceinline__ void walk_take(const SCALE &scale, const walk_
     w.evaluations += (uint64_t)w.waiting;
     w.waiting = 0;
     __syncwarp(); /* the batch is there, and rows may be written again */
-    if (w.kept > 0 && (now || w.kept > WALK_KEPT - WALK_BATCH)) {
-        const walk_merging m = {w.list, w.batch, w.count, s.width};
-        const int2 merged = w.kept > WALK_BATCH ? walk_merge<WALK_KEPT / 32>(m, w.kept)
-                            : w.kept > 32       ? walk_merge<WALK_BATCH / 32>(m, w.kept)
-                                                : walk_merge<1>(m, w.kept);
+    if (!now && w.kept <= s.batch) {
+        return;
+    }
+    for (int32_t first = 0; first < w.kept; first += WALK_MERGED) {
+        const walk_merging m = {w.list, w.batch + first, w.count, s.width};
+        const int32_t some = min(w.kept - first, (int32_t)WALK_MERGED);
+        const int2 merged = some > 64   ? walk_merge<WALK_MERGED / 32>(m, some)
+                            : some > 32 ? walk_merge<2>(m, some)
+                                        : walk_merge<1>(m, some);
         w.count = merged.x;
         w.next = min(w.next, merged.y);
-        w.kept = 0;
     }
+    w.kept = 0;
 }
 
 /* ---- meet ------------------------------------------------------------------------------------ */
-
-/* The lines of `bytes` of memory are on their way. A crew calls them: it has too few rows under way
- * to hide how far they are. */
-static __device__ __forceinline__ void walk_call(const void *data, int64_t bytes)
-{
-    for (int32_t at = 0; at < bytes && at < WALK_MOST_CALLED; at += WALK_LINE) {
-        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)data + at));
-    }
-}
 
 /* A row a lane (KITH_ID_NONE: none): those that were not met lately wait from here on. */
 template <typename SCALE>
@@ -425,25 +445,35 @@ template <typename SCALE>
 static __device__ __forceinline__ void walk_look(const SCALE &scale, const walk_shape &s,
                                                  const uint32_t *links, walker &w, int32_t count)
 {
-    const int32_t lane = kin_graph_gpu_lane();
-    uint32_t row = walk_link(links, s, w, lane, count);
-    for (int32_t base = 0; base < count; base += 32) {
-        const uint32_t following = walk_link(links, s, w, base + 32 + lane, count);
-        walk_meet(scale, s, w, row);
-        row = following;
-        if (w.waiting > WALK_BATCH - 32 || base + 32 >= count) {
-            walk_take(scale, s, w, base + 32 >= count);
+    for (int32_t first = 0; first < count; first += WALK_AHEAD) {
+        const bool last = first + WALK_AHEAD >= count;
+        uint32_t rows[WALK_AHEAD / 32];
+#pragma unroll
+        for (int32_t i = 0; i < WALK_AHEAD / 32; i++) {
+            rows[i] = walk_link(links, s, w, first + 32 * i + kin_graph_gpu_lane(), count);
+        }
+#pragma unroll
+        for (int32_t i = 0; i < WALK_AHEAD / 32; i++) {
+            if (first + 32 * i < count) {
+                walk_meet(scale, s, w, rows[i]);
+            }
+        }
+        if (last || w.waiting > s.batch - WALK_AHEAD) {
+            walk_take(scale, s, w, last);
         }
     }
 }
 
-/* From what the list has, until nobody is left to be picked. */
+/* From what the list has, until nobody is left to be picked. After the first steps most of the list
+ * will be looked at, whatever comes: twice as many at once wait for memory together. */
 template <typename SCALE>
 static __device__ __forceinline__ void walk_on(const SCALE &scale, const walk_shape &s,
                                                const uint32_t *links, walker &w)
 {
-    for (int32_t count = 0; (count = walk_pick(w, s.fan) * s.most) > 0;) {
+    int32_t fan = s.fan;
+    for (int32_t count = 0; (count = walk_pick(w, fan) * s.most) > 0;) {
         walk_look(scale, s, links, w, count);
+        fan = min(2 * fan, (int32_t)WALK_FAN);
     }
 }
 
@@ -457,26 +487,22 @@ static __device__ __forceinline__ void walk_count(const walker &w, uint64_t *eva
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-/* How so many walks are dealt out, at `blocks` blocks a processor. */
-typedef struct walk_deal {
-    bool crews;
-    unsigned blocks;
-    unsigned threads;
-    int32_t bytes; /* of shared memory */
-} walk_deal;
-
-static walk_deal walk_deal_of(const kin_gpu_stream *stream, const walk_shape &s, int64_t count,
-                              int32_t blocks)
+/* `count` walks, at `blocks` blocks a processor. */
+template <typename Job, typename... More>
+static int walk_launch_all(kin_gpu_stream *stream, const walk_shape &s, int64_t count,
+                           int32_t blocks, void (*kernel)(Job, walk_shape, More...), const Job &job,
+                           const More &...more)
 {
-    walk_deal d;
-    d.crews = count <= (int64_t)stream->processors * WALK_CREWS && s.width <= WALK_CREW_WIDTH;
-    const int32_t walks = d.crews ? 1 : s.warps; /* of a block */
-    const int64_t wished = (count + walks - 1) / walks;
+    const int64_t wished = (count + s.warps - 1) / s.warps;
     const int64_t most = (int64_t)stream->processors * blocks * WALK_WAVES;
-    d.blocks = (unsigned)(wished < most ? wished : most);
-    d.threads = (unsigned)(d.crews ? s.crew : s.warps) * 32;
-    d.bytes = walk_warp_bytes(s) * walks;
-    return d;
+    const int32_t bytes = walk_warp_bytes(s) * s.warps;
+    const kin_gpu_grid grid = {(unsigned)(wished < most ? wished : most),
+                               (unsigned)(s.crew > 0 ? s.crew : s.warps) * 32, (size_t)bytes};
+    if (bytes > stream->shared_bytes) {
+        return (int)cudaErrorInvalidConfiguration;
+    }
+    KIN_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return kin_gpu_launch_behind(stream, kernel, grid, job, s, more...);
 }
 
 #endif

@@ -38,10 +38,12 @@ typedef struct walking {
     const kin_graph_gpu_paths *paths;
     const kin_graph_gpu_walks *walkers;
     const kith_neighbors *out;
-    uint64_t *evaluated; /* device: one number */
-    double solved;       /* keys of queries that were solved */
-    double led;          /* costs of the sample */
+    double walked; /* keys and costs of walks, and of queries that were solved */
+    double led;    /* costs of the sample */
 } walking;
+
+/* What kernels count of a stripe (kin_fused_answers.short_rows), read at once. */
+enum { SHORT, EVALUATED, BAD };
 
 /* Queries of a stripe whose walks met too few rows, by position, and those that have no position:
  * there hardly are any. */
@@ -54,13 +56,8 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
     const uint64_t rows = (uint64_t)queries->rows.rows;
     const int64_t k = w->out->k;
     const int64_t walks = w->paths->rounded != NULL ? queries->set.points : queries->rows.rows;
-    uint64_t short_rows = 0;
     uint32_t *ids = NULL;
     int64_t found = 0;
-    KIN_TRY(kin_gpu_download(ctx, gpu, &short_rows, a->short_rows, sizeof short_rows));
-    if (short_rows == 0 && walks == queries->rows.rows) {
-        return KITH_OK;
-    }
     KIN_TRY(kin_gpu_fill(ctx, gpu, a->short_rows, 0, sizeof *a->short_rows));
     KIN_HOLD(hold, ctx);
     KIN_NEW(&hold, ids, rows, "counts of walks");
@@ -75,15 +72,15 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
         ids[found++] = groups->degenerates[i];
     }
     if (status == KITH_OK) {
-        w->solved += (double)found * (double)w->paths->rows;
+        w->walked += (double)found * (double)w->paths->rows;
         status = kin_fused_answers_solve(a, &queries->rows, &w->paths->corpus->prepared.rows, ids,
                                          found);
     }
     return status;
 }
 
-static kith_status walk_rows(const walking *w, const kin_fused_prepared *queries,
-                             const kin_fused_delivery *d)
+static kith_status walk_rows(const walking *w, kin_fused_answers *a,
+                             const kin_fused_prepared *queries, const kin_fused_delivery *d)
 {
     const kin_graph_gpu_paths *paths = w->paths;
     const kin_graph_gpu_entering *from = paths->entering;
@@ -99,8 +96,9 @@ static kith_status walk_rows(const walking *w, const kin_fused_prepared *queries
                                     .k = d->k,
                                     .pairs = d->pairs,
                                     .found = d->counts,
-                                    .evaluations = w->evaluated};
-    return KIN_GRAPH_LAUNCH(w, walk, &job, "walking");
+                                    .evaluations = a->short_rows + EVALUATED};
+    KIN_TRY(KIN_GRAPH_LAUNCH(w, walk, &job, "walking"));
+    return kin_fused_answers_write(a, d->pairs, d->counts, d->k, NULL, queries->rows.rows);
 }
 
 /* ---- By positions ---------------------------------------------------------------------------- */
@@ -139,9 +137,10 @@ static void name_following(kin_layout *layout, void *job)
     f->lists.counts = kin_layout_array(layout, rows, sizeof *f->lists.counts);
 }
 
-static kith_status start_following(const walking *w, const following *f,
+static kith_status start_following(const walking *w, const kin_fused_answers *a, const following *f,
                                    const kin_fused_prepared *queries, const kin_fused_delivery *d)
 {
+    kin_fused_write answers = kin_fused_answers_job(a, queries->set.ids, f->lead.queries.points);
     const kin_graph_gpu_follow follow = {.points = f->lead.points,
                                          .queries = f->lead.queries,
                                          .links = w->paths->links,
@@ -150,9 +149,12 @@ static kith_status start_following(const walking *w, const following *f,
                                          .lead_count = f->lead.chunks,
                                          .width = (int32_t)w->walkers->width,
                                          .lists = f->lists,
-                                         .evaluations = w->evaluated};
+                                         .evaluations = a->short_rows + EVALUATED};
     kin_fused_set cols = f->lead.points;
     cols.frame = f->lead.queries.frame; /* whether costs are keys */
+    answers.pairs = d->pairs;
+    answers.count = d->counts;
+    answers.k = d->k;
     const kin_fused_rescore rescore = {.set = f->lead.queries,
                                        .cols_set = cols,
                                        .set_rows = queries->rows,
@@ -160,15 +162,16 @@ static kith_status start_following(const walking *w, const following *f,
                                        .lists = f->lists,
                                        .rows = f->lead.queries.points,
                                        .pairs = d->pairs,
-                                       .count = d->counts};
+                                       .count = d->counts,
+                                       .answers = answers};
     KIN_TRY(KIN_GRAPH_LAUNCH(w, lead, &f->lead, "leading walks"));
     KIN_TRY(KIN_GRAPH_LAUNCH(w, follow, &follow, "walking"));
     return kin_fused_launched(&w->on, w->on.kernels->rescore(w->on.stream, &rescore),
                               "computing canonical distances");
 }
 
-static kith_status walk_positions(walking *w, const kin_fused_prepared *queries,
-                                  const kin_fused_delivery *d)
+static kith_status walk_positions(walking *w, const kin_fused_answers *a,
+                                  const kin_fused_prepared *queries, const kin_fused_delivery *d)
 {
     following f = {
         .lead = lead_of(w, &queries->set),
@@ -179,74 +182,91 @@ static kith_status walk_positions(walking *w, const kin_fused_prepared *queries,
     }
     KIN_TRY(kin_gpu_layout_make(w->on.ctx, w->on.gpu, name_following, &f, "walks", &block));
     w->led += (double)f.lead.count * (double)queries->set.points;
-    const kith_status status = start_following(w, &f, queries, d);
+    const kith_status status = start_following(w, a, &f, queries, d);
     kin_gpu_free(w->on.gpu, block); /* for later work of the stream */
     return status;
 }
 
 /* ---- A stripe's answers ---------------------------------------------------------------------- */
 
-/* All of them fit into one delivery. */
-static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused_prepared *queries)
+/* A value is not allowed: who waits for what is found of values tells which. */
+static kith_status complain(const walking *w, kin_fused_source source)
 {
+    kin_fused_prepared queries;
+    source.bad = NULL;
+    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, NULL, &queries));
+    kin_fused_prepared_free(w->on.ctx, w->on.gpu, &queries);
+    return KITH_OK;
+}
+
+/* All of them fit into one delivery. */
+static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused_source *source,
+                               const kin_fused_prepared *queries)
+{
+    kith_ctx *ctx = w->on.ctx;
     const bool by_position = w->paths->rounded != NULL;
-    const int64_t rows = queries->rows.rows;
+    const int64_t walks = by_position ? queries->set.points : queries->rows.rows;
+    uint64_t told[KIN_FUSED_COUNTS] = {0};
     kin_fused_delivery d;
-    KIN_TRY(kin_fused_delivery_make(a, rows, (int32_t)w->out->k, &d));
-    kith_status status = by_position ? walk_positions(w, queries, &d) : walk_rows(w, queries, &d);
-    KIN_THEN(status, kin_fused_answers_write(a, d.pairs, d.counts, d.k,
-                                             by_position ? queries->set.ids : NULL,
-                                             by_position ? queries->set.points : rows));
-    KIN_THEN(status, solve_short(w, a, queries, d.counts));
+    KIN_TRY(kin_fused_delivery_make(a, queries->rows.rows, (int32_t)w->out->k, &d));
+    kith_status status =
+        by_position ? walk_positions(w, a, queries, &d) : walk_rows(w, a, queries, &d);
+    KIN_THEN(status, kin_gpu_download(ctx, w->on.gpu, told, a->short_rows, sizeof told));
+    w->walked += (double)told[EVALUATED];
+    a->settled = told[SHORT] == 0 && walks == queries->rows.rows;
+    KIN_THEN(status, told[BAD] != UINT64_MAX ? complain(w, *source)
+                     : a->settled            ? KITH_OK
+                                             : solve_short(w, a, queries, d.counts));
     kin_fused_delivery_free(a, &d);
     return status;
 }
 
-/* Every row is itself: walks know no groups. */
-static kith_status answer_stripe(walking *w, const kin_fused_prepared *queries,
-                                 const kith_neighbors *out)
+static kith_status answer_stripe(walking *w, kin_fused_answers *a, kin_fused_source *source,
+                                 int64_t next)
 {
-    const int64_t rows = queries->rows.rows;
-    const kin_groups points = {.rows = w->paths->rows, .count = w->paths->rows};
-    const kin_groups asked = {.rows = rows, .count = rows};
-    kin_fused_answers a = {.on = w->on,
-                           .metric = w->paths->distance.metric,
-                           .groups = &points,
-                           .target = {.groups = &asked, .out = out},
-                           .wanted = out->k};
-    KIN_TRY(kin_fused_answers_make(&a, (w->walkers->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
-    kith_status status = walk_stripe(w, &a, queries);
-    KIN_THEN(status, kin_fused_answers_finish(&a, out, w->paths->rows));
-    kin_fused_answers_free(&a);
+    kith_ctx *ctx = w->on.ctx;
+    kin_gpu *gpu = w->on.gpu;
+    const kith_matrix *asked = source->matrix;
+    const bool by_position = w->paths->rounded != NULL;
+    const kin_fused_frame frame =
+        by_position ? kin_graph_gpu_frame_of(w->paths, asked->dtype) : (kin_fused_frame){.cols = 0};
+    kin_fused_prepared queries;
+    source->bad = a->short_rows + BAD;
+    KIN_TRY(kin_gpu_fill(ctx, gpu, source->bad, 0xff, sizeof *source->bad));
+    KIN_TRY(kin_fused_prepare_queries(&w->on, source, by_position ? &frame : NULL, &queries));
+    ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
+    if (next > 0) {
+        kin_fused_prepare_ahead(ctx, gpu, asked, source->first + source->count, next);
+    }
+    const kith_status status = walk_stripe(w, a, source, &queries);
+    kin_fused_prepared_free(ctx, gpu, &queries);
     return status;
 }
 
+/* Every row is itself: walks know no groups. */
 static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t next)
 {
     walking *w = arg;
-    kith_ctx *ctx = w->on.ctx;
     const kin_graph_gpu_walks *walkers = w->walkers;
+    const kin_groups points = {.rows = w->paths->rows, .count = w->paths->rows};
+    const kin_groups asked = {.rows = count, .count = count};
     const kith_neighbors part = kin_fused_rows_of(w->out, first, count);
-    kin_fused_prepared queries;
-    KIN_TRY(kin_progress(ctx, "search", (double)first, (double)walkers->queries->rows));
-    const kin_fused_source source = {.matrix = walkers->queries,
-                                     .distance = &w->paths->distance,
-                                     .name = "queries",
-                                     .place = walkers->place,
-                                     .first = first,
-                                     .count = count};
-    kin_fused_frame frame;
-    const bool by_position = w->paths->rounded != NULL;
-    if (by_position) {
-        frame = kin_graph_gpu_frame_of(w->paths, walkers->queries->dtype);
-    }
-    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, by_position ? &frame : NULL, &queries));
-    ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
-    if (next > 0) {
-        kin_fused_prepare_ahead(ctx, w->on.gpu, walkers->queries, first + count, next);
-    }
-    const kith_status status = answer_stripe(w, &queries, &part);
-    kin_fused_prepared_free(ctx, w->on.gpu, &queries);
+    kin_fused_source source = {.matrix = walkers->queries,
+                               .distance = &w->paths->distance,
+                               .name = "queries",
+                               .place = walkers->place,
+                               .first = first,
+                               .count = count};
+    kin_fused_answers a = {.on = w->on,
+                           .metric = w->paths->distance.metric,
+                           .groups = &points,
+                           .target = {.groups = &asked, .out = &part},
+                           .wanted = part.k};
+    KIN_TRY(kin_progress(w->on.ctx, "search", (double)first, (double)walkers->queries->rows));
+    KIN_TRY(kin_fused_answers_make(&a, (walkers->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = answer_stripe(w, &a, &source, next);
+    KIN_THEN(status, kin_fused_answers_finish(&a, &part, w->paths->rows));
+    kin_fused_answers_free(&a);
     return status;
 }
 
@@ -305,8 +325,6 @@ static kith_status run_all(walking *w)
     kin_gpu *gpu = w->on.gpu;
     const uint32_t place = w->walkers->place;
     KIN_TRY(w->paths->rounded != NULL ? KITH_OK : choose_entries(w));
-    KIN_GPU_NEW(w->hold, gpu, w->evaluated, 1, "counters");
-    KIN_TRY(kin_gpu_fill(ctx, gpu, w->evaluated, 0, sizeof *w->evaluated));
     kin_fused_stripes all = {.ctx = ctx,
                              .gpu = gpu,
                              .rows = w->walkers->queries->rows,
@@ -329,11 +347,8 @@ static kith_status run_here(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                  .paths = paths,
                  .walkers = walkers,
                  .out = out};
-    uint64_t evaluated = 0;
-    *effort = (kin_graph_effort){0};
-    kith_status status = run_all(&w);
-    KIN_THEN(status, kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated));
-    *effort = (kin_graph_effort){.met = w.led, .walked = (double)evaluated + w.solved};
+    const kith_status status = run_all(&w);
+    *effort = (kin_graph_effort){.met = w.led, .walked = w.walked};
     return status;
 }
 

@@ -116,7 +116,8 @@ void reference_graph_parts(const kin_graph_gpu_parts *job)
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
-/* So many rows are looked at together, whose links are no more than this if they can be. */
+/* So many rows are looked at together at most; at first their links are no more than this if they
+ * can be. */
 enum { MOST_FAN = 8, MOST_LINKS = 128 };
 
 /* Components of rounded rows, by position. */
@@ -260,10 +261,10 @@ static void meet(walker *w, const uint32_t *rows, int64_t count)
 }
 
 /* The nearest that were not looked at: how many. */
-static int32_t pick(walker *w, uint32_t picked[MOST_FAN])
+static int32_t pick(walker *w, int32_t fan, uint32_t picked[MOST_FAN])
 {
     int32_t count = 0;
-    for (; w->next < w->count && count < w->fan; w->next++) {
+    for (; w->next < w->count && count < fan; w->next++) {
         kin_fused_pair *pair = &w->list[w->next];
         if (pair->unused == 0) {
             pair->unused = 1;
@@ -285,14 +286,16 @@ static void walk_query(walker *w, int64_t query, const uint32_t *entries, int32_
                        int32_t alike)
 {
     uint32_t picked[MOST_FAN];
+    int32_t fan = w->fan;
     int32_t count = 0;
     w->query = query;
     w->count = 0;
     w->next = 0;
     meet(w, entries, entry_count);
     look(w, entries, alike);
-    while ((count = pick(w, picked)) > 0) {
+    while ((count = pick(w, fan, picked)) > 0) {
         look(w, picked, count);
+        fan = 2 * fan < MOST_FAN ? 2 * fan : MOST_FAN;
     }
 }
 
