@@ -114,7 +114,7 @@ bool kin_across_suits_tree(const kith_ctx *ctx, const kith_matrix *rows,
                            const kith_search_params *params);
 /* suits_tree of two sets that `all` are the points of, where the processor computes (checked). */
 void kin_across_aim(const kith_ctx *ctx, const kith_matrix *all, kin_across *across);
-/* Seconds on the processor, at most: what limits leave out is not known before. Of rows
+/* Seconds on the processor, at most: what limits and bounds leave out is not known before. Of rows
  * shapes and types are read. */
 double kin_across_seconds(const kith_ctx *ctx, const kin_across *across);
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across);

@@ -2,6 +2,7 @@
  * Two graphs made one, exactly:
  *
  *   own      the graphs' lists with canonical keys go to the answer; their k-th keys are limits
+ *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_search.h)
  *   across   what each row has nearest in the other set, within its limit (kin_across)
  *   merge    rows that found something: both lists (exact_search.h)
  *
@@ -187,6 +188,13 @@ static bool goes_twice(const kith_ctx *ctx, const kin_across *across)
     return kin_method_goes_twice(&request, &across->rows[0], &across->rows[1]);
 }
 
+/* Whether all pairs are looked at, so that rows which are left out spare time: no tree leaves out
+ * most, and rows are not so few that their keys are all that is computed. */
+static bool meets_all(const kith_ctx *ctx, const kin_across *across)
+{
+    return !across->suits_tree && !suits_keys(ctx, across) && !goes_twice(ctx, across);
+}
+
 double kin_across_seconds(const kith_ctx *ctx, const kin_across *across)
 {
     const kith_matrix *rows = across->rows;
@@ -238,11 +246,12 @@ typedef struct merging {
     kith_ctx *ctx;
     kin_hold *hold;
     const kin_merge_job *job;
-    int64_t first[SIDES];    /* row of all points at which a set begins */
-    kith_matrix part[SIDES]; /* rows of a set */
-    bool knows;              /* rows know how far is too far: */
-    double *limits;          /* no key above it is wanted */
-    kin_across across;       /* of rows of a set in the other one */
+    int64_t first[SIDES];        /* row of all points at which a set begins */
+    kith_matrix part[SIDES];     /* rows of a set */
+    bool knows;                  /* rows know how far is too far: */
+    double *limits;              /* no key above it is wanted */
+    kin_across across;           /* of rows of a set in the other one */
+    kin_bounds_rows near[SIDES]; /* rows NULL: all of the set; else those that can meet */
 } merging;
 
 static bool is_one_sided(const merging *m)
@@ -273,6 +282,63 @@ static void aim(merging *m)
     }
 }
 
+static void forget_near(merging *m)
+{
+    for (int i = 0; i < SIDES; i++) {
+        kin_free(m->ctx, m->near[i].rows);
+        m->near[i] = (kin_bounds_rows){0};
+    }
+}
+
+/* Rows that can meet stand one behind the other, and so do their limits. */
+static kith_status copy_near(merging *m, int side)
+{
+    const kin_bounds_rows *near = &m->near[side];
+    double *limits = m->limits + m->first[side];
+    KIN_TRY(kin_recall_copy(m->hold, &m->part[side], near->rows, near->count, "rows that can meet",
+                            &m->across.rows[side]));
+    for (int64_t i = 0; i < near->count; i++) {
+        limits[i] = limits[near->rows[i]]; /* rows rise: none is read too late */
+    }
+    return KITH_OK;
+}
+
+/* Where they are less than half of all, rows that can meet do so alone. */
+static kith_status leave_out(merging *m, kin_bounds *bounds)
+{
+    kin_bounds_part parts[SIDES];
+    bool yes = false;
+    for (int i = 0; i < SIDES; i++) {
+        parts[i] = (kin_bounds_part){i, m->part[i], m->across.known[i]};
+    }
+    KIN_TRY(kin_bounds_try(m->ctx, bounds, parts, &yes));
+    if (!yes) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_bounds_pick(m->ctx, bounds, parts, m->near));
+    if (m->near[0].count + m->near[1].count > m->job->sets.points.rows / 2) {
+        forget_near(m);
+        return KITH_OK;
+    }
+    for (int i = 0; i < SIDES; i++) {
+        KIN_TRY(copy_near(m, i));
+    }
+    return KITH_OK;
+}
+
+static kith_status try_bounds(merging *m)
+{
+    kin_bounds_sets sets = {.distance = m->job->distance,
+                            .rows = kin_max_i64(m->part[0].rows, m->part[1].rows),
+                            .count = SIDES};
+    kin_bounds bounds;
+    sets.distance.metric = m->job->params.metric;
+    kith_status status = kin_bounds_make(m->ctx, &sets, &bounds);
+    KIN_THEN(status, leave_out(m, &bounds));
+    kin_bounds_free(m->ctx, &bounds);
+    return status;
+}
+
 static kith_status make_found(merging *m)
 {
     kin_across *across = &m->across;
@@ -300,7 +366,13 @@ static kith_status negate(void *arg, int64_t row, int32_t thread)
 static kith_status search_across(merging *m)
 {
     aim(m);
+    if (m->knows && (m->job->params.flags & KITH_NO_SKIP) == 0 && meets_all(m->ctx, &m->across)) {
+        KIN_TRY(try_bounds(m));
+    }
     KIN_TRY(make_found(m));
+    if (m->across.rows[0].rows == 0) {
+        return KITH_OK;
+    }
     KIN_TRY(kin_across_search(m->ctx, &m->across));
     for (int i = 0; m->job->distance.metric == KITH_INNER_PRODUCT && i < SIDES; i++) {
         kith_neighbors *found = &m->across.found[i];
@@ -324,6 +396,8 @@ static kith_status write_sides(const merging *m, const kin_prepared *points, boo
                                      .graph = &m->job->sets.graph[i],
                                      .other_first = m->first[1 - i],
                                      .across = own ? &nothing : &m->across.found[i],
+                                     .across_rows = own ? NULL : m->near[i].rows,
+                                     .other_rows = m->near[1 - i].rows,
                                      .written = written,
                                      .limits = own ? m->limits + m->first[i] : NULL};
         KIN_TRY(kin_merge_write(m->ctx, points, &side, m->job->flags, out));
@@ -355,6 +429,7 @@ static kith_status merge(merging *m, const kith_neighbors *out)
              m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out));
     m->ctx->report.exact = kin_merge_exactness(&m->job->sets);
     kin_prepared_free(m->ctx, &points);
+    forget_near(m);
     return status;
 }
 

@@ -62,11 +62,11 @@ static kith_status own_list(const merging *m, int64_t row, kin_list_scratch *w, 
 }
 
 /* Neighbours of a row in the other set. */
-static int64_t count_across(const merging *m, int64_t row)
+static int64_t count_across(const merging *m, int64_t at)
 {
     const kith_neighbors *across = m->side->across;
     int64_t count = 0;
-    while (count < across->k && across->ids[row * across->k + count] != KITH_ID_NONE) {
+    while (count < across->k && across->ids[at * across->k + count] != KITH_ID_NONE) {
         count += 1;
     }
     return count;
@@ -76,15 +76,15 @@ static int64_t count_across(const merging *m, int64_t row)
 static kin_pair pair_across(const merging *m, int64_t entry)
 {
     const uint32_t id = m->side->across->ids[entry];
+    const uint32_t row = m->side->other_rows != NULL ? m->side->other_rows[id] : id;
     return (kin_pair){.key = m->side->across->distances64[entry],
-                      .id = (uint32_t)(m->side->other_first + id)};
+                      .id = (uint32_t)(m->side->other_first + row)};
 }
 
-/* others: neighbours in the other set. */
+/* others: neighbours in the other set, from entry `first` of `across`. */
 static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_t count,
-                      int64_t others)
+                      int64_t first, int64_t others)
 {
-    const int64_t first = row * m->side->across->k;
     const kith_metric metric = m->points->distance.metric;
     int64_t at = (m->side->first + row) * m->out->k;
     const int64_t last = at + m->out->k;
@@ -101,13 +101,19 @@ static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_
     kin_answer_empty(metric, m->out, at, last);
 }
 
-static kith_status merge_rows(void *arg, int64_t row, int32_t thread)
+static int64_t rows_to_write(const kin_merge_side *side)
+{
+    return side->across_rows != NULL ? side->across->rows : side->graph->rows;
+}
+
+static kith_status merge_rows(void *arg, int64_t at, int32_t thread)
 {
     const merging *m = arg;
     const kith_neighbors *graph = m->side->graph;
     kin_list_scratch *w = &m->workers[thread];
     const int64_t enough = kin_min_i64(m->out->k, graph->rows - (m->self ? 0 : 1));
-    const int64_t others = count_across(m, row);
+    const int64_t row = m->side->across_rows != NULL ? (int64_t)m->side->across_rows[at] : at;
+    const int64_t others = count_across(m, at);
     int64_t count = 0;
     if (others == 0 && m->side->written) {
         return KITH_OK;
@@ -118,7 +124,7 @@ static kith_status merge_rows(void *arg, int64_t row, int32_t thread)
                 "has %lld different neighbours in row %lld, an exact merge needs "
                 "%lld (give a graph with longer lists, or merge approximately)",
                 (long long)count, (long long)row, (long long)enough);
-    write_row(m, row, w->pairs, count, others);
+    write_row(m, row, w->pairs, count, at * m->side->across->k, others);
     if (m->side->limits != NULL) {
         m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;
     }
@@ -146,7 +152,7 @@ kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin
                  .self = (flags & KITH_INCLUDE_SELF) != 0};
     KIN_HOLD(hold, ctx);
     KIN_TRY(kin_hold_layout(&hold, name_workers, &m, "lists of rows"));
-    return kin_parallel_rows(ctx, "merge", side->graph->rows, ROWS_A_TASK, merge_rows, &m);
+    return kin_parallel_rows(ctx, "merge", rows_to_write(side), ROWS_A_TASK, merge_rows, &m);
 }
 
 /* ---- Points that leave ---------------------------------------------------------------------- */

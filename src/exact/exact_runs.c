@@ -8,7 +8,7 @@
 
 /* Comparing runs costs 1 / RUN^2 of comparing rows. All centers are in memory: of many columns runs
  * are longer. */
-enum { RUN = 256, RUNS_A_TASK = 16, BALLS = KIN_BOUNDS_BALLS, SIDES = KIN_BOUNDS_SIDES };
+enum { RUN = 256, RUNS_A_TASK = 16, BALLS = KIN_BOUNDS_BALLS, SIDES = KIN_BOUNDS_SIDES, TRIED = 8 };
 static const uint64_t MOST_BYTES = (uint64_t)16 << 20;
 /* Squares of what is nearer may underflow. */
 static const double TINY = 0x1p-500;
@@ -104,6 +104,7 @@ typedef struct measuring {
     const kin_bounds *bounds;
     const kin_bounds_part *part;
     kin_rows rows;
+    int64_t step; /* from run to run */
 } measuring;
 
 static int64_t runs_of(const kin_bounds *bounds, int64_t rows)
@@ -232,10 +233,11 @@ static bool cut_ball(cutting *c, int ball, int other)
     return taken > 0;
 }
 
-static kith_status measure_run(void *arg, int64_t run, int32_t thread)
+static kith_status measure_run(void *arg, int64_t task, int32_t thread)
 {
     const measuring *m = arg;
     const kin_bounds *b = m->bounds;
+    const int64_t run = task * m->step;
     cutting c = {.m = m,
                  .first = run * b->run,
                  .rows = kin_min_i64(b->run, m->part->rows.rows - run * b->run),
@@ -263,17 +265,24 @@ static kith_status measure_run(void *arg, int64_t run, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status measure(kith_ctx *ctx, const kin_bounds *b, const kin_bounds_part *part)
+/* Every step-th run has balls then, no other one has. */
+static kith_status measure(kith_ctx *ctx, const kin_bounds *b, const kin_bounds_part *part,
+                           int64_t step)
 {
     KIN_HOLD(hold, ctx);
     kin_row_transform *transforms = NULL;
-    measuring m = {.bounds = b, .part = part, .rows = {.matrix = part->rows}};
+    measuring m = {.bounds = b, .part = part, .rows = {.matrix = part->rows}, .step = step};
+    double *radii = b->radii + part->set * b->runs * BALLS;
+    for (int64_t i = 0; i < b->runs * BALLS; i++) {
+        radii[i] = -(double)INFINITY;
+    }
     if (kin_metric_get_traits(b->given.metric)->transforms) {
         KIN_NEW(&hold, transforms, (uint64_t)part->rows.rows, "transforms of rows");
         KIN_TRY(kin_metric_transforms(ctx, &m.rows.matrix, b->given.metric, transforms));
         m.rows.transforms = transforms;
     }
-    return kin_parallel(ctx, NULL, runs_of(b, part->rows.rows), measure_run, &m);
+    return kin_parallel(ctx, NULL, kin_ceil_div(runs_of(b, part->rows.rows), step), measure_run,
+                        &m);
 }
 
 /* How far the k-th neighbours of a set's rows are, as they are known now. */
@@ -297,7 +306,7 @@ kith_status kin_bounds_measure(kith_ctx *ctx, kin_bounds *bounds, const kin_boun
         return KITH_OK;
     }
     if (bounds->made[part->set] == 0) {
-        KIN_TRY(measure(ctx, bounds, part));
+        KIN_TRY(measure(ctx, bounds, part, 1));
         bounds->made[part->set] = 1;
     }
     find_reaches(bounds, part);
@@ -372,6 +381,17 @@ static comparing comparing_of(const kin_bounds *b, const kin_bounds_part parts[S
     return c;
 }
 
+/* Measures and compares two sets. */
+static kith_status meet(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
+                        comparing *c)
+{
+    *c = comparing_of(b, parts);
+    for (int i = 0; i < SIDES; i++) {
+        KIN_TRY(kin_bounds_measure(ctx, b, &parts[i]));
+    }
+    return compare(ctx, c);
+}
+
 kith_status kin_bounds_narrow(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
                               kin_bounds_range near[SIDES])
 {
@@ -382,11 +402,7 @@ kith_status kin_bounds_narrow(kith_ctx *ctx, kin_bounds *b, const kin_bounds_par
     if (!b->usable) {
         return KITH_OK;
     }
-    c = comparing_of(b, parts);
-    for (int i = 0; i < SIDES; i++) {
-        KIN_TRY(kin_bounds_measure(ctx, b, &parts[i]));
-    }
-    KIN_TRY(compare(ctx, &c));
+    KIN_TRY(meet(ctx, b, parts, &c));
     for (int i = 0; i < SIDES; i++) {
         for (int64_t run = 0; run < c.runs[i]; run++) {
             if (can_meet(&c, i, run)) {
@@ -396,6 +412,54 @@ kith_status kin_bounds_narrow(kith_ctx *ctx, kin_bounds *b, const kin_bounds_par
             }
         }
     }
+    return KITH_OK;
+}
+
+kith_status kin_bounds_pick(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
+                            kin_bounds_rows picked[SIDES])
+{
+    comparing c;
+    KIN_TRY(meet(ctx, b, parts, &c));
+    for (int i = 0; i < SIDES; i++) {
+        int64_t count = 0;
+        for (int64_t run = 0; run < c.runs[i]; run++) {
+            count += can_meet(&c, i, run) ? rows_of(b, &parts[i], run) : 0;
+        }
+        KIN_TRY(kin_alloc(ctx, &picked[i].rows, (uint64_t)count, sizeof *picked[i].rows,
+                          "rows that meet"));
+        for (int64_t run = 0; run < c.runs[i]; run++) {
+            const int64_t rows = can_meet(&c, i, run) ? rows_of(b, &parts[i], run) : 0;
+            for (int64_t row = 0; row < rows; row++) {
+                picked[i].rows[picked[i].count++] = (uint32_t)(run * b->run + row);
+            }
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_bounds_try(kith_ctx *ctx, kin_bounds *b, const kin_bounds_part parts[SIDES],
+                           bool *yes)
+{
+    double share = 1.0;
+    *yes = false;
+    if (!b->usable) {
+        return KITH_OK;
+    }
+    comparing c = comparing_of(b, parts);
+    for (int i = 0; i < SIDES; i++) {
+        KIN_TRY(measure(ctx, b, &parts[i], kin_ceil_div(c.runs[i], TRIED)));
+        find_reaches(b, &parts[i]);
+    }
+    KIN_TRY(compare(ctx, &c));
+    for (int i = 0; i < SIDES; i++) {
+        const int64_t step = kin_ceil_div(c.runs[i], TRIED);
+        int64_t met = 0;
+        for (int64_t run = 0; run < c.runs[i]; run += step) {
+            met += can_meet(&c, i, run);
+        }
+        share *= (double)met / (double)kin_ceil_div(c.runs[i], step);
+    }
+    *yes = share < 0.5;
     return KITH_OK;
 }
 

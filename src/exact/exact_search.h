@@ -189,7 +189,11 @@ typedef struct kin_merge_side {
     const kith_neighbors *across; /* rows of the set: ids, and in distances64 the keys, ascending by
                                      (key, id), empty slots last; k 0: nothing is known of them */
     bool may_be_short;            /* a list of too few ids is no error, what it leaves is empty */
-    bool written;                 /* out has the own lists: rows with nothing across stay */
+    const uint32_t
+        *across_rows;           /* whose rows those of `across` are; NULL: of all rows of the set */
+    const uint32_t *other_rows; /* what rows of the other set ids of `across` name; NULL: those */
+    bool written;   /* out has the own lists: rows with nothing across stay. Only then may
+                       across_rows be set */
     double *limits; /* a key for each row, or NULL: its k-th neighbour's; of a list that
                        is shorter INFINITY */
 } kin_merge_side;
@@ -223,7 +227,8 @@ kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job);
 
 /* ---- How far sets are apart ------------------------------------------------------------------ */
 
-/* How far rows of two sets are apart at least: exact graphs from shards leave out what cannot meet.
+/* How far rows of two sets are apart at least: exact merges, and exact graphs from shards, leave
+ * out what cannot meet.
  *
  * The rows of a set are cut into runs, in the order of the file. A run has a few balls that hold
  * its rows, since it may be where one cluster ends and the next one begins; and a reach: no row of
@@ -231,9 +236,9 @@ kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job);
  *
  *     |center - center'| - radius - radius'  <=  the larger one of both reaches
  *
- * and all runs from the first to the last that can take part in a meeting. Where there is none, two
- * sets need not meet. A file that is in the order of its clusters, or of space, as catalogues are,
- * has few pairs that do.
+ * and the runs that can take part in a meeting: one by one where rows may be copied, else all from
+ * the first to the last. Where there is none, two sets need not meet. A file that is in the order
+ * of its clusters, or of space, as catalogues are, has few pairs that do.
  *
  * Why it is right. Distances are those of rows as their metric transforms them (exact_bound.h), in
  * double; each of these is off by 2^-32 of itself at most, which KIN_BOUND_WIDEN covers, and where
@@ -265,6 +270,11 @@ typedef struct kin_bounds_range {
     int64_t rows;
 } kin_bounds_range;
 
+typedef struct kin_bounds_rows {
+    uint32_t *rows;
+    int64_t count;
+} kin_bounds_rows;
+
 typedef struct kin_bounds {
     bool usable;           /* the metric has a triangle inequality, and there are sets to meet */
     int64_t run;           /* rows of a run; the last one of a set may have fewer */
@@ -295,6 +305,14 @@ kith_status kin_bounds_measure(kith_ctx *ctx, kin_bounds *bounds, const kin_boun
 kith_status kin_bounds_narrow(kith_ctx *ctx, kin_bounds *bounds,
                               const kin_bounds_part parts[KIN_BOUNDS_SIDES],
                               kin_bounds_range near[KIN_BOUNDS_SIDES]);
+/* Before a set is measured: whether it is likely to pay. A few runs of both, spread over them, say
+ * so where less than half of their pairs of rows can meet. */
+kith_status kin_bounds_try(kith_ctx *ctx, kin_bounds *bounds,
+                           const kin_bounds_part parts[KIN_BOUNDS_SIDES], bool *yes);
+/* As kin_bounds_narrow, each run by itself: rows of each set, rising, to be freed by the caller. */
+kith_status kin_bounds_pick(kith_ctx *ctx, kin_bounds *bounds,
+                            const kin_bounds_part parts[KIN_BOUNDS_SIDES],
+                            kin_bounds_rows picked[KIN_BOUNDS_SIDES]);
 /* Whether it is known that two sets of so many rows need not meet, wherever their rows are: a reach
  * that was true once stays true, whatever becomes of lists. */
 kith_status kin_bounds_apart(kith_ctx *ctx, const kin_bounds *bounds,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Exact merges look only as far as lists tell them, and what bounds leave out of shards is in no
- * list, by pairs compared one by one; sets in the order of their clusters, few new points of any
- * kind, ties at the k-th place across the sets, and two threads give the bytes of the graph of all.
- */
+ * Exact merges look only as far as lists tell them: what bounds leave out is in no list, by pairs
+ * compared one by one; sets in the order of their clusters, few new points of any kind, ties at the
+ * k-th place across the sets, and two threads give the bytes of the graph of all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/base_mem.h"
 #include "exact/exact_search.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
@@ -79,9 +79,9 @@ static void find_pairs(kith_ctx *ctx, const kin_bounds_part parts[SIDES], kith_m
     free(ids);
 }
 
-/* Returns the share of rows that can meet. */
-static double range_is_enough(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                              kith_metric metric)
+/* Returns the share of rows that were picked. */
+static double pick_is_enough(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                             kith_metric metric)
 {
     const int64_t rows[SIDES] = {first_rows, points->rows - first_rows};
     const kin_bounds_sets sets = {
@@ -89,7 +89,7 @@ static double range_is_enough(kith_ctx *ctx, const kith_matrix *points, int64_t 
         .rows = rows[0] > rows[1] ? rows[0] : rows[1],
         .count = SIDES};
     kin_bounds_part parts[SIDES];
-    kin_bounds_range near[SIDES];
+    kin_bounds_rows picked[SIDES] = {0};
     bool *needed[SIDES];
     double *limits[SIDES];
     kin_bounds bounds;
@@ -107,15 +107,18 @@ static double range_is_enough(kith_ctx *ctx, const kith_matrix *points, int64_t 
     find_pairs(ctx, parts, metric, needed);
     test_works(ctx, kin_bounds_make(ctx, &sets, &bounds));
     assert_true(bounds.usable);
-    test_works(ctx, kin_bounds_narrow(ctx, &bounds, parts, near));
+    test_works(ctx, kin_bounds_pick(ctx, &bounds, parts, picked));
     kin_bounds_free(ctx, &bounds);
-    const double share = (double)(near[0].rows + near[1].rows) / (double)points->rows;
+    const double share = (double)(picked[0].count + picked[1].count) / (double)points->rows;
     for (int i = 0; i < SIDES; i++) {
-        assert_true(near[i].first >= 0 && near[i].first + near[i].rows <= rows[i]);
+        int64_t at = 0;
         for (int64_t row = 0; row < rows[i]; row++) {
-            assert_true(!needed[i][row] ||
-                        (row >= near[i].first && row < near[i].first + near[i].rows));
+            const bool has = at < picked[i].count && picked[i].rows[at] == (uint32_t)row;
+            assert_true(has || !needed[i][row]);
+            at += has;
         }
+        assert_int_equal(at, picked[i].count); /* rising, each once */
+        kin_free(ctx, picked[i].rows);
         free(limits[i]);
         free(needed[i]);
     }
@@ -150,16 +153,16 @@ static void bounds_leave_out_what_is_in_no_list(void **state)
     test_rows points = test_rows_make(KITH_F32, ROWS, COLS, 0);
     for (size_t i = 0; i < count; i += step) {
         test_shape_fill(&points, shapes[i], false, &seed);
-        (void)range_is_enough(ctx, &points.matrix, FIRST, metrics[i % 4]);
+        (void)pick_is_enough(ctx, &points.matrix, FIRST, metrics[i % 4]);
     }
     for (size_t i = 0; i < 3; i++) {
         fill_in_order(&points, 7, &seed);
-        const double share = range_is_enough(ctx, &points.matrix, FIRST, metrics[i]);
+        const double share = pick_is_enough(ctx, &points.matrix, FIRST, metrics[i]);
         (void)printf("    %-12s 7 clusters in order: %.2f of the rows can meet\n",
                      kith_metric_name(metrics[i]), share);
         assert_true(share > 0.0 && share < 0.5);
         fill_with_gap(&points, FIRST);
-        (void)range_is_enough(ctx, &points.matrix, FIRST, metrics[i]);
+        (void)pick_is_enough(ctx, &points.matrix, FIRST, metrics[i]);
     }
     test_rows_free(&points);
     kith_ctx_free(ctx);
