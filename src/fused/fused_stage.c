@@ -393,6 +393,7 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
     const kin_fused_work *ends = w->graph ? w : w->back; /* whose rows are the columns, or NULL */
     const kin_fused_worst *apart = w->near != NULL ? w->near : w->worst;
     const bool two = both && ends != NULL; /* lists at both ends */
+    const uint32_t most = tiles_a_block(w, first, last);
     const kin_fused_plan plan = {.rows = planned(w, &w->rows),
                                  .cols = planned(w, &w->cols),
                                  .graph = w->graph,
@@ -409,8 +410,9 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                               : ends != NULL ? ends->worst
                                                              : NULL,
                                  .tiles = w->tiles,
-                                 .tiles_a_block = tiles_a_block(w, first, last),
-                                 .unit_tiles = w->size.unit_tiles,
+                                 .tiles_a_block = most,
+                                 .unit_tiles = kin_fused_stage_unit_tiles(
+                                     &w->size, w->rows.padded / KIN_FUSED_BLOCK, most),
                                  .units = w->units,
                                  .unit_count = &w->counters->unit_count,
                                  .met = &w->counters->met};

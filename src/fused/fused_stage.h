@@ -51,6 +51,8 @@ static inline uint64_t kin_fused_matrix_words(const kin_fused_sizes *size)
     return (uint64_t)(size->batch_blocks * KIN_FUSED_BLOCK * size->seed_tiles * KIN_FUSED_TILE);
 }
 
+/* Most tiles of a unit of a stage that meets so many a block. */
+uint32_t kin_fused_stage_unit_tiles(const kin_fused_sizes *sizes, int64_t blocks, int64_t tiles);
 /* Of a screen by reaches that are known, whose plans may take so much memory. */
 kin_fused_sizes kin_fused_sizes_known(const kin_gpu *gpu, int64_t rows, int64_t cols,
                                       uint64_t memory);
