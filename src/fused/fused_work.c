@@ -33,7 +33,6 @@ enum {
     LEAST_UNIT_TILES = 8,
     MOST_UNIT_TILES = 64,
     UNITS_A_PROCESSOR = 16,
-    UNITS_A_STAGE = 8, /* the same of a stage, which may be short */
     PROCESSORS = 132
 };
 static const uint64_t MATRIX_BYTES = 256u << 20;
@@ -83,19 +82,6 @@ static uint32_t unit_tiles_of(int64_t blocks, int64_t tiles, int64_t processors)
 {
     const int64_t fair = blocks * tiles / (processors * UNITS_A_PROCESSOR);
     return (uint32_t)kin_max_i64(LEAST_UNIT_TILES, kin_min_i64(fair, MOST_UNIT_TILES));
-}
-
-uint32_t kin_fused_stage_unit_tiles(const kin_fused_sizes *sizes, int64_t blocks, int64_t tiles)
-{
-    const int64_t fair = blocks * tiles / (PROCESSORS * UNITS_A_STAGE);
-    return (uint32_t)kin_max_i64(LEAST_UNIT_TILES, kin_min_i64(fair, sizes->unit_tiles));
-}
-
-/* Units of a stage, at most. */
-static int64_t stage_units(int64_t blocks, int64_t tiles, uint32_t unit_tiles)
-{
-    const int64_t small = (int64_t)2 * PROCESSORS * UNITS_A_STAGE;
-    return kin_fused_plan_units(blocks, tiles, unit_tiles) + small;
 }
 
 /* Tiles of a seed: as many as are wished, fewer where the costs of one block of rows would take
@@ -186,7 +172,7 @@ static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, const kin_fused_list
         cut_short && kin_fused_is_wide(rows) ? KIN_FUSED_WIDE_TILES : s.stretch * step_tiles;
     s.tile_count = kin_max_i64(seed_table, blocks * stage_tiles);
     const int64_t seed_units = blocks * kin_ceil_div(s.seed_tiles, KIN_FUSED_SEED_UNIT_TILES);
-    s.unit_count = kin_max_i64(seed_units, stage_units(blocks, stage_tiles, s.unit_tiles));
+    s.unit_count = kin_max_i64(seed_units, kin_fused_plan_units(blocks, stage_tiles, s.unit_tiles));
     return s;
 }
 
@@ -200,8 +186,8 @@ static void share_sizes(kin_fused_sizes *sizes, int64_t rows, int32_t parts)
     const int64_t stretch = kin_min_i64(fitting, kin_fused_offsets_end(blocks));
     sizes->stretch = kin_max_i64(sizes->stretch, stretch);
     sizes->tile_count = kin_max_i64(sizes->tile_count, planned * sizes->stretch * 2);
-    sizes->unit_count = kin_max_i64(sizes->unit_count,
-                                    stage_units(planned, sizes->stretch * 2, sizes->unit_tiles));
+    sizes->unit_count = kin_max_i64(
+        sizes->unit_count, kin_fused_plan_units(planned, sizes->stretch * 2, sizes->unit_tiles));
 }
 
 kin_fused_sizes kin_fused_sizes_known(const kin_gpu *gpu, int64_t rows, int64_t cols,
@@ -214,7 +200,7 @@ kin_fused_sizes kin_fused_sizes_known(const kin_gpu *gpu, int64_t rows, int64_t 
     const uint32_t unit_tiles = unit_tiles_of(blocks, tiles, kin_max_i64(gpu->info.processors, 1));
     return (kin_fused_sizes){.stretch = stretch,
                              .tile_count = blocks * stretch,
-                             .unit_count = stage_units(blocks, stretch, unit_tiles),
+                             .unit_count = kin_fused_plan_units(blocks, stretch, unit_tiles),
                              .unit_tiles = unit_tiles};
 }
 
@@ -228,7 +214,8 @@ static void name_work(kin_layout *layout, void *job)
     w->worst = kin_layout_array(layout, rows / KIN_FUSED_TILE, sizeof *w->worst);
     w->gates = kin_layout_array(layout, rows, sizeof *w->gates);
     w->tiles = kin_layout_array(layout, (uint64_t)w->size.tile_count, sizeof *w->tiles);
-    w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count, sizeof *w->units);
+    w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count + 2 * KIN_FUSED_STAGE_UNITS,
+                                sizeof *w->units);
     w->counters = kin_layout_array(layout, 1, sizeof *w->counters);
     w->before = kin_layout_array(layout, rows, sizeof *w->before);
     if (w->share.parts > 0) {
