@@ -24,7 +24,7 @@ enum {
     SMALL = 1024, /* fewer rows are not worth it */
     SAMPLE = 128, /* rows that a direction is estimated from */
     POWER_STEPS = 4,
-    ROWS_A_TASK = 512
+    ROWS_A_TASK = 64 /* some tasks of the 256 pivots of a GPU, too */
 };
 
 typedef struct sketching {

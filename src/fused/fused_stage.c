@@ -375,6 +375,13 @@ static uint32_t tiles_a_block(const kin_fused_work *w, int64_t first, int64_t la
                                     : (uint32_t)((last - first) * (w->graph ? 2 : 1));
 }
 
+/* Of a unit: fewer where stages are short. */
+static uint32_t unit_tiles(const kin_fused_work *w, int64_t tiles_of_block)
+{
+    const int64_t fair = w->rows.padded / KIN_FUSED_BLOCK * tiles_of_block / KIN_FUSED_STAGE_UNITS;
+    return (uint32_t)kin_max_i64(KIN_FUSED_SEED_UNIT_TILES, kin_min_i64(fair, w->size.unit_tiles));
+}
+
 static kith_status look(const kin_fused_work *w, const kin_fused_screen *screen)
 {
     const kin_fused_look job = {.rows = w->rows,
@@ -410,7 +417,7 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                                              : NULL,
                                  .tiles = w->tiles,
                                  .tiles_a_block = tiles_a_block(w, first, last),
-                                 .unit_tiles = w->size.unit_tiles,
+                                 .unit_tiles = unit_tiles(w, tiles_a_block(w, first, last)),
                                  .units = w->units,
                                  .unit_count = &w->counters->unit_count,
                                  .met = &w->counters->met};

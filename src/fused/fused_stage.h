@@ -18,6 +18,8 @@ int32_t kin_fused_search_capacity(int64_t rows, int64_t cols, int64_t k, uint64_
 /* Whether a search of so many rows gains by an order of its rows and homes of their blocks. */
 bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k);
 enum { KIN_FUSED_SEED_UNIT_TILES = 8 }; /* most tiles of a unit of a seed */
+/* Units of a short stage, about: eight for each processor of an H200. */
+enum { KIN_FUSED_STAGE_UNITS = 1056 };
 
 /* Whether a graph that is cut short has so many tiles that near ones are looked for in near groups
  * alone, and then the most tiles that a block meets in a stage. */

@@ -186,9 +186,11 @@ static __device__ __forceinline__ int32_t closeness(const kin_fused_screen &job,
                                                : INT32_MIN;
 }
 
-/* The nearest columns of a thread's four rows among its own columns of the unit's tiles so far. */
+/* The nearest columns of a thread's four rows among its own columns of the unit's tiles so far, and
+ * how close those of the four threads are that share a row. */
 template <typename ACC> struct nearest_columns {
     ACC closest[4];
+    ACC bar[4];
     uint32_t position[4];
 };
 
@@ -198,6 +200,7 @@ static __device__ __forceinline__ void clear_nearest(nearest_columns<ACC> *n)
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         n->closest[i] = smallest_of(ACC(0));
+        n->bar[i] = n->closest[i];
         n->position[i] = UINT32_MAX;
     }
 }
@@ -213,15 +216,59 @@ static __device__ __forceinline__ bool may_be_as_close(int32_t v, int32_t closes
     return v >= (closest + 1) >> 1;
 }
 
-/* Of two rows, `row` and the next one. The maximum of each comes first: after a few tiles hardly a
- * tile has a closer column, and only then every column is asked for its odd bit. Of equal columns
- * the first one counts, in whatever order tiles come. */
+/* Columns of a thread whose product with row HALF less their half is `most`: bit 2 j + e. */
+template <int HALF, typename ACC>
+static __device__ __forceinline__ uint32_t find_equal(const tile_facts *facts, int32_t lane,
+                                                      const ACC (&acc)[64], ACC most)
+{
+    uint32_t equal = 0;
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        ACC h[2] = {0, 0};
+        load_two(facts->half, j, lane % 4, h);
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            equal |= less_half(acc[4 * j + 2 * HALF + e], h[e]) == most ? 1u << (2 * j + e) : 0u;
+        }
+    }
+    return equal;
+}
+
+/* What a row's closest column of a tile, with v = most, changes. All lanes come; after a few tiles
+ * hardly one has a closer column, and only the closest ones are asked for their odd bits. Of equal
+ * columns the first one counts, in whatever order tiles come. */
+template <int HALF, typename ACC>
+static __device__ __forceinline__ void
+take_nearest(const kin_fused_screen &job, const tile_facts *facts, int32_t lane,
+             const ACC (&acc)[64], ACC most, int row, nearest_columns<ACC> *n)
+{
+    const bool closer = may_be_as_close(most, n->bar[row]);
+    if (!__any_sync(0xffffffffu, closer)) {
+        return;
+    }
+    const uint32_t col0 = facts->tile * KIN_FUSED_TILE + 2 * (uint32_t)(lane % 4);
+    uint32_t left = find_equal<HALF>(facts, lane, acc, most);
+    for (left = closer ? left : 0; left != 0; left &= left - 1) {
+        const uint32_t bit = (uint32_t)__ffs((int)left) - 1;
+        const uint32_t at = col0 + 8 * (bit / 2) + bit % 2;
+        const ACC near = closeness(job, at, most);
+        const ACC before = n->closest[row];
+        const bool first = near == before && at < n->position[row];
+        n->position[row] = near > before || first ? at : n->position[row];
+        n->closest[row] = largest(before, near);
+    }
+    __syncwarp();
+    n->bar[row] = largest(n->bar[row], n->closest[row]);
+    n->bar[row] = largest(n->bar[row], __shfl_xor_sync(0xffffffffu, n->bar[row], 1));
+    n->bar[row] = largest(n->bar[row], __shfl_xor_sync(0xffffffffu, n->bar[row], 2));
+}
+
+/* Of two rows, `row` and the next one. */
 template <typename ACC>
 static __device__ __forceinline__ void
 look_nearest(const kin_fused_screen &job, const tile_facts *facts, int32_t lane,
              const ACC (&acc)[64], int row, nearest_columns<ACC> *n)
 {
-    const uint32_t col0 = facts->tile * KIN_FUSED_TILE + 2 * (uint32_t)(lane % 4);
     ACC most[2] = {smallest_of(acc[0]), smallest_of(acc[0])};
 #pragma unroll
     for (int j = 0; j < 16; j++) {
@@ -233,26 +280,8 @@ look_nearest(const kin_fused_screen &job, const tile_facts *facts, int32_t lane,
                                  less_half(acc[4 * j + 2 * half + 1], h[1]));
         }
     }
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        if (!may_be_as_close(most[half], n->closest[row + half])) {
-            continue;
-        }
-#pragma unroll
-        for (int j = 0; j < 16; j++) {
-            ACC h[2] = {0, 0};
-            load_two(facts->half, j, lane % 4, h);
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const uint32_t at = col0 + 8 * (uint32_t)j + (uint32_t)e;
-                const ACC near = closeness(job, at, less_half(acc[4 * j + 2 * half + e], h[e]));
-                const ACC before = n->closest[row + half];
-                const bool first = near == before && at < n->position[row + half];
-                n->position[row + half] = near > before || first ? at : n->position[row + half];
-                n->closest[row + half] = largest(before, near);
-            }
-        }
-    }
+    take_nearest<0>(job, facts, lane, acc, most[0], row, n);
+    take_nearest<1>(job, facts, lane, acc, most[1], row + 1, n);
 }
 
 template <typename ACC>

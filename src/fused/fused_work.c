@@ -214,7 +214,8 @@ static void name_work(kin_layout *layout, void *job)
     w->worst = kin_layout_array(layout, rows / KIN_FUSED_TILE, sizeof *w->worst);
     w->gates = kin_layout_array(layout, rows, sizeof *w->gates);
     w->tiles = kin_layout_array(layout, (uint64_t)w->size.tile_count, sizeof *w->tiles);
-    w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count, sizeof *w->units);
+    w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count + 2 * KIN_FUSED_STAGE_UNITS,
+                                sizeof *w->units);
     w->counters = kin_layout_array(layout, 1, sizeof *w->counters);
     w->before = kin_layout_array(layout, rows, sizeof *w->before);
     if (w->share.parts > 0) {
