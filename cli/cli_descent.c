@@ -258,7 +258,7 @@ void cli_descent_say_missed(const cli_report *r, const cli_job *job)
 void cli_descent_say_recall(cli_report *r, const cli_job *job)
 {
     if (job->descent.exact == 1) {
-        cli_say(r, "the points are so few that every pair was looked at\n");
+        cli_say(r, "every pair was looked at\n");
         return;
     }
     if (job->sharded.shards == 0) { /* no report of a descent, which was one for each shard */

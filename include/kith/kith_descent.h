@@ -24,7 +24,8 @@ typedef enum kith_start {
     KITH_START_AUTO = 0,   /* screen where the metric has matrix products, or on the processor a
                               relative of it (docs/notes/descent.md), else random */
     KITH_START_RANDOM = 1, /* random lists */
-    KITH_START_SCREEN = 2, /* the exact engine's screen, of the pairs of near blocks alone */
+    KITH_START_SCREEN = 2, /* products with what is near: cells of near points, on a GPU blocks of
+                              them; of more than 8,192 columns the processor has random lists */
     KITH_START_GGM = 3,    /* of kith_graph_merge alone: as Wang, Zhao, Zeng 2021 have it, for
                               comparison */
     KITH_START_GRAPH = 4   /* init */
@@ -51,7 +52,8 @@ typedef struct kith_descent_params {
                             the processor the nearest */
     double delta;        /* rounds end when one changed less than this share of rows * k; 0 = 0.001,
                             with a wanted recall 0.0001 */
-    double start_share;  /* START_SCREEN: of all pairs that it may look at; 0 = by rows */
+    double start_share;  /* START_SCREEN: of all pairs that it may look at; 0 = by rows; 1: all,
+                            which is an exact graph on the processor */
     const kith_neighbors *init; /* START_GRAPH: a graph of points.rows rows; its ids alone are read,
                                    empty slots are none. It may be any other graph of points that
                                    were similar, or a part of one */
@@ -85,7 +87,7 @@ enum { KITH_DESCENT_ROUNDS = 128 };
 typedef struct kith_descent_report {
     uint32_t struct_size; /* set by the caller to sizeof(kith_descent_report) */
     kith_start start;     /* what it was */
-    int32_t exact;        /* 1: the points are so few that the graph is exact (recall is 1) */
+    int32_t exact;        /* 1: every pair was looked at, as of few points: recall is 1 */
     int32_t reached;      /* 1: a sample had the recall that was wanted, or exact */
     int32_t rounds;       /* run, the start not counted */
     int32_t round_count;  /* of round[]: the start (twice where it was made wider), then the rounds,

@@ -93,12 +93,12 @@ KITH_API kith_status kith_index_plan(kith_ctx *ctx, const kith_index *index,
  * points for itself, the caller's and a mapped file's are not kept; an exact index of rows on a GPU
  * has them there. On failure it is what it was; a removal that is cancelled when all its rows are
  * out is completed. points: of the same cols and dtype; those that come to an exact index of rows
- * on a GPU may lie on one, too, row behind row and complete. At least one row must be left, with a
- * graph two. Cost: a copy of the points, and of a tree a hash of each and what changes in it; a
- * tree on a GPU, and an exact index that loses rows there, are made anew beside what they were;
- * rows that come to an exact index of rows on a GPU find its frame and order, and cost a pass over
- * all; of a graph kith_graph_merge with the graph of what is added, and kith_graph_remove, and
- * walks are prepared anew, where the index is. */
+ * on a GPU, and to no other, may lie on any GPU, row behind row, complete, and left alone until
+ * then. At least one row must be left, with a graph two. Cost: a copy of the points, and of a tree
+ * a hash of each and what changes in it; a tree on a GPU, and an exact index that loses rows there,
+ * are made anew beside what they were; rows that come to an exact index of rows on a GPU find its
+ * frame and order, and cost a pass over all; of a graph kith_graph_merge with the graph of what is
+ * added, and kith_graph_remove, and walks are prepared anew, where the index is. */
 KITH_API kith_status kith_index_add(kith_ctx *ctx, kith_index *index, const kith_matrix *points);
 KITH_API kith_status kith_index_remove(kith_ctx *ctx, kith_index *index, const uint32_t *ids,
                                        int64_t count);

@@ -14,6 +14,7 @@
 
 #include "base/base_size.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -112,8 +113,10 @@ static void use_large_pages(const kith_ctx *ctx, unsigned char *block, uint64_t 
 {
     const uint64_t before = -(uint64_t)(uintptr_t)block % LARGE_PAGE;
     if (ctx->params.allocate == NULL && bytes >= LEAST_LARGE) {
+        const int said = errno; /* a system without such pages is no error */
         (void)madvise(block + before, (size_t)((bytes - before) / LARGE_PAGE * LARGE_PAGE),
                       MADV_HUGEPAGE);
+        errno = said;
     }
 }
 

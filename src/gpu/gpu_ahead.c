@@ -15,7 +15,7 @@
  * a context of its own: the caller's progress function is not its to call, and its error becomes
  * the caller's at `take`, or where answers are waited for.
  *
- * Memory. Beside the rows, on the host: 2 MiB of pinned memory a lane and ferry (gpu_copy.c), from
+ * Memory. Beside the rows, on the host: pinned memory of a ferry's own, as gpu_copy.c has it, from
  * the first hint until the device is closed.
  *
  * Cost. Copies go in portions, uploads of 64 MiB and answers of 256, between which they can be

@@ -22,7 +22,8 @@
 #endif
 
 enum { SLOT_BYTES = 1 << 20, MOST_LANES = 16, FEW_PIECES = 2, ROUND_PIECES = 64 };
-enum { SOME_PIECES = 16 /* are not worth more lanes than there are */ };
+/* So few pieces are not worth pinning more lanes than there are. */
+enum { SOME_PIECES = 16 };
 
 typedef struct slot {
     unsigned char *bytes;
@@ -36,8 +37,9 @@ typedef struct lane {
 } lane;
 
 typedef struct kin_gpu_staging {
-    void *block;  /* a lane's slots, and at its end what is mapped, and notes */
-    void *others; /* other lanes' */
+    void *block;   /* a lane's slots, and at its end what is mapped, and notes */
+    void *others;  /* other lanes' */
+    bool has_most; /* lanes that there can be: asked for once */
     void *mapped;
     uint64_t *notes;
     int32_t lane_count;
@@ -283,8 +285,11 @@ static kith_status run(transfer *t, kin_task_fn lane_fn)
     const int64_t pieces = kin_ceil_div(t->rows, t->piece_rows);
     kin_gpu_staging *staging = t->gpu->staging;
     const int32_t most = (int32_t)kin_min_i64(t->gpu->home->threads, MOST_LANES);
-    if (pieces > SOME_PIECES && staging->lane_count < most && staging->others == NULL) {
-        KIN_TRY(make_lanes(t->ctx, t->gpu, most, 0, &staging->others));
+    if (pieces > SOME_PIECES && staging->lane_count < most && !staging->has_most) {
+        staging->has_most = true;
+        if (make_lanes(t->ctx, t->gpu, most, 0, &staging->others) != KITH_OK) {
+            kin_forgive(t->ctx); /* one lane does */
+        }
     }
     const int64_t lanes = kin_min_i64(staging->lane_count, t->ctx->threads);
     t->lanes = pieces <= FEW_PIECES ? 1 : kin_min_i64(lanes, pieces);

@@ -19,7 +19,7 @@
 typedef enum kin_graph_start {
     KIN_GRAPH_START_AUTO = 0, /* screen where the metric or its relative has one, else random */
     KIN_GRAPH_START_RANDOM,
-    KIN_GRAPH_START_SCREEN, /* near cells or blocks; without products: of the metric's relative */
+    KIN_GRAPH_START_SCREEN, /* near cells; without products: of the metric's relative */
     KIN_GRAPH_START_GGM,    /* of a merge: outcome.start where request.ggm was set */
     KIN_GRAPH_START_GRAPH   /* init */
 } kin_graph_start;
@@ -53,7 +53,8 @@ typedef struct kin_graph_request {
     int32_t rounds;     /* at most; 0: default; -1: the start alone */
     double delta;       /* ends when a round changed less than this share of rows x k; 0: default */
     double share;       /* START_SCREEN, or with a split: of all pairs that the start may look at;
-                           0: default; 1: on the processor they are solved exactly */
+                           0: default; 1: the processor makes an exact graph where it
+                           has a screen */
     uint64_t seed;
     kin_graph_start start;
     int32_t all_updates; /* 1: everything that met is offered to lists, as in NN-Descent before the

@@ -196,7 +196,8 @@ static kith_status complain(const walking *w, kin_fused_source source)
     source.bad = NULL;
     KIN_TRY(kin_fused_prepare_queries(&w->on, &source, NULL, &queries));
     kin_fused_prepared_free(w->on.ctx, w->on.gpu, &queries);
-    return KITH_OK;
+    return kin_fail(w->on.ctx, KITH_E_DATA,
+                    "queries were written to while they were searched (let them be until then)");
 }
 
 /* All of them fit into one delivery. */

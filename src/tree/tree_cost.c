@@ -258,7 +258,8 @@ kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points,
                                              : 200.0 + 20.0 * (double)distance->cols,
                            .tree_pair = wide * (0.3 + 0.04 * (double)distance->cols),
                            .pairs_point = screens ? 1000.0 : 0.0,
-                           .pairs_pair = screens ? screened : kin_tree_key_ns(distance)};
+                           .pairs_pair = screens ? screened : kin_tree_key_ns(distance),
+                           .least_sample = LEAST_SAMPLE};
 }
 
 /* ---- On a GPU -------------------------------------------------------------------------------- */
@@ -310,6 +311,7 @@ kin_tree_cost kin_tree_cost_radius_gpu(const kin_request *like, int64_t points, 
 {
     kin_tree_cost cost = kin_tree_cost_gpu(like, points, queries, 0, graph);
     cost.pairs_point = fmin(190.0, 1.9e7 / (double)kin_max_i64(points, 1));
+    cost.pairs_start = cost.pairs_query = 0.0;   /* no lists */
     cost.sample_start = cost.sample_point = 0.0; /* through the tree itself */
     return cost;
 }

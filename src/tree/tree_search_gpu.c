@@ -22,6 +22,8 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
+/* Fewer are sooner compared with all, for all that was measured. */
+enum { FEWEST_QUERIES = 512 };
 enum { ASKS = 16384, LEAST_BROUGHT = 1 << 20 /* bytes that are worth a thread */ };
 
 const char *kin_tree_gpu_missing(const kin_request *request)
@@ -231,7 +233,8 @@ bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *que
                                const kin_request *request)
 {
     const kin_tree_cost cost = cost_of(request, corpus, corpus->rows, queries);
-    return kin_tree_may_win(&cost) || kin_tree_goes_unasked(&cost);
+    return cost.queries >= FEWEST_QUERIES &&
+           (kin_tree_may_win(&cost) || kin_tree_goes_unasked(&cost));
 }
 
 /* `count` rows, spread over `rows` of them or over the rows that are listed, are asked. */
@@ -317,8 +320,13 @@ static kith_status ask_small_trees(const kin_fused_device *on, const kin_tree_gp
     kin_tree_verdict verdict = kin_tree_judge(cost, &seen, NULL);
     if (verdict != KIN_TREE_TAKE && most > least) {
         const kin_tree_seen smaller = seen;
-        KIN_TRY(ask_small_tree(on, c, query, rows, most, &seen));
-        verdict = kin_tree_judge(cost, &seen, &smaller);
+        const kith_status status = ask_small_tree(on, c, query, rows, most, &seen);
+        if (status == KITH_E_DEVICE_MEMORY) { /* its lists found no room: the first word stands */
+            kin_forgive(on->ctx);
+        } else {
+            KIN_TRY(status);
+            verdict = kin_tree_judge(cost, &seen, &smaller);
+        }
     }
     *takes = verdict != KIN_TREE_DECLINE;
     return KITH_OK;

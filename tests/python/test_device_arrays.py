@@ -123,6 +123,10 @@ class DeviceArrays(OnDevice):
             index.add(self.x.astype(np.float64) + 1e-9)
         index.add(self.q)
         index.remove([3])
+        for other in Pretended(self.q.astype(np.float64)), Pretended(self.x[:60:2, :]):
+            index.add(other)  # of another type, and rows that stand apart: by way of the host
+            index.remove(np.arange(429, 459))
+        index.add(Pretended(self.q[:0]))
         rows = np.delete(np.concatenate([self.x, self.q]), 3, axis=0)
         self.assert_same(index.search(Pretended(self.q), 4), kith.knn(rows, self.q, 4))
         with self.assertRaisesRegex(ValueError, "does not hold|columns"):

@@ -359,6 +359,51 @@ static void few_points_are_exact(void **state)
 /* ---- Plans ---------------------------------------------------------------------------------- */
 
 /* The plan of a descent, named (method), or where it is the sooner one. */
+static void a_start_of_all_pairs(void **state)
+{
+    const test_descent_fixture *f = *state;
+    kith_descent_params params = kith_descent_params_default();
+    params.k = K;
+    params.start = KITH_START_SCREEN;
+    params.start_share = 1.0;
+    kith_descent_report report = descend(f, &params);
+    assert_int_equal(report.exact, 1);
+    assert_true(test_answers_equal(&f->out, &f->truth));
+    printf("a start that may look at all pairs: an exact graph\n");
+}
+
+/* Wider than cells have centres for. */
+static void wide_rows_begin_by_chance(void **state)
+{
+    enum { WIDE_ROWS = 8300, WIDE = 8200, WIDE_K = 5, CENTRES = 400, CHANGED = 300 };
+    const test_descent_fixture *f = *state;
+    kith_descent_params params = kith_descent_params_default();
+    kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
+    if (!test_is_whole_build()) {
+        skip(); /* some 10 s */
+    }
+    uint64_t seed = 11;
+    test_rows wide = test_rows_make(KITH_U8, WIDE_ROWS, WIDE, 0);
+    for (int64_t i = 0; i < WIDE_ROWS; i++) {
+        for (int32_t j = 0; j < (i < CENTRES ? WIDE : CHANGED); j++) {
+            if (i >= CENTRES && j == 0) {
+                test_rows_copy(&wide, i, &wide, i % CENTRES);
+            }
+            const int32_t column = i < CENTRES ? j : (int32_t)(test_uniform(&seed) * WIDE);
+            test_rows_set(&wide, i, column, floor(256.0 * test_uniform(&seed)));
+        }
+    }
+    kith_neighbors out = test_answer_make(WIDE_ROWS, WIDE_K);
+    params.k = WIDE_K;
+    params.start = KITH_START_SCREEN;
+    test_works(f->ctx, test_descend(f->ctx, &wide.matrix, &params, &out, &report));
+    assert_int_equal(report.start, KITH_START_RANDOM);
+    assert_true(report.recall.recall > 0.9);
+    printf("%d columns begin by chance: recall %.4f\n", WIDE, report.recall.recall);
+    test_answer_free(&out);
+    test_rows_free(&wide);
+}
+
 static kith_status plan_of(const test_descent_fixture *f, const kith_matrix *points,
                            const kith_descent_params *descent, kith_method method, kith_plan *plan)
 {
@@ -464,6 +509,8 @@ int main(void)
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(functions_of_row_numbers),
         cmocka_unit_test(few_points_are_exact),
+        cmocka_unit_test(a_start_of_all_pairs),
+        cmocka_unit_test(wide_rows_begin_by_chance),
         cmocka_unit_test(plans_hold),
         cmocka_unit_test(estimates_cross_once),
         cmocka_unit_test(stops),
