@@ -12,7 +12,11 @@
 enum { KIN_MEM_ALIGNMENT = 64 };
 /* Before the first member of what each thread has in an array for all of them: no two threads then
  * write to one line of the cache, which would go back and forth between their cores. */
+#ifdef __cplusplus /* nvcc reads some of these headers */
+#define KIN_APART alignas(KIN_MEM_ALIGNMENT)
+#else
 #define KIN_APART _Alignas(KIN_MEM_ALIGNMENT)
+#endif
 
 /* *out = count items of item_bytes; contents undefined. A count of 0 gives a valid block. Fails
  * with KITH_E_MEMORY, or KITH_E_LIMIT where the context's limit stands in the way; `what` names
