@@ -17,8 +17,8 @@
  *            pairs, the least sample is asked for that word alone
  *   pilot    the tree stands; a few packets are sent through it, and what they needed decides
  *
- * A radius search asks a small tree before and the tree that stands; a GPU asks a small one alone
- * (tree_search_gpu.c), whose launches cost the same for any few points. The counts are the same on
+ * A radius search asks a small tree before and the tree that stands; a GPU asks small ones alone
+ * (tree_search_gpu.c), one, and a larger one where all pairs are long. The counts are the same on
  * every run; no clock is read. The nanoseconds decide which way, never what. They were measured on
  * one machine each, and rounded:
  *
