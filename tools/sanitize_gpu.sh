@@ -30,7 +30,7 @@ for unit in best mma; do
         options=(--tool "$tool" --error-exitcode 99 --print-limit 10)
         [ "$tool" = memcheck ] && options+=(--leak-check full)
         # racecheck knows barriers alone: the rings of the Hopper screen, one writer and one reader that
-        # fence, are hazards to it (fused_wgmma_test.cuh). Its products are checked with the mma unit.
+        # fence, are hazards to it (screen_wgmma_test.cuh). Its products are checked with the mma unit.
         [ "$tool" = racecheck ] && [ $unit = best ] && options+=(--kernel-name-exclude kns=screen)
         for name in ${TESTS:-$small}; do
             echo "== $tool, $unit unit: $name"

@@ -22,12 +22,12 @@
  *           the rounded corpus at 4.3 TB/s. On other devices it is a unit of comparison, not a
  *           floor. */
 #include "gpu/gpu.h"
-#include "fused/fused_set.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "kith/kith_cuda.h"
 #include "kith/kith_papers.h"
+#include "screen/screen_set_gpu.h"
 
 #include "base/base_random.h"
 
@@ -448,8 +448,8 @@ static const char *check_rows(bench *b, const job *j)
 static double floor_of(const job *j)
 {
     const int32_t size = kith_dtype_bytes(j->points.dtype) == 1 ? 1 : 2;
-    const int64_t bytes =
-        ((int64_t)j->points.cols * size + KIN_FUSED_SLICE - 1) / KIN_FUSED_SLICE * KIN_FUSED_SLICE;
+    const int64_t bytes = ((int64_t)j->points.cols * size + KIN_SCREEN_GPU_SLICE - 1) /
+                          KIN_SCREEN_GPU_SLICE * KIN_SCREEN_GPU_SLICE;
     const double rows = (double)j->points.rows;
     const double pairs =
         j->work->call == GRAPH ? rows * (rows - 1.0) / 2.0 : rows * (double)j->work->asked;

@@ -176,9 +176,9 @@ static float *colour(const bench *b, int32_t cols, int64_t rows, uint64_t seed)
     return points;
 }
 
-static kin_fused_rows rows_of(const float *points, int64_t rows, int32_t cols)
+static kin_screen_gpu_rows rows_of(const float *points, int64_t rows, int32_t cols)
 {
-    kin_fused_rows view = {};
+    kin_screen_gpu_rows view = {};
     view.data = points;
     view.rows = rows;
     view.stride_bytes = cols * (int64_t)sizeof(float);
@@ -456,9 +456,9 @@ static FILE *open_csv(const char *path)
 static void make_work(const bench *b, work *w)
 {
     const int32_t cols = w->with->cols;
-    const kin_fused_device on = kin_fused_device_of(b->ctx, b->gpu);
+    const kin_screen_gpu_device on = kin_screen_gpu_device_of(b->ctx, b->gpu);
     float *points = colour(b, cols, b->rows, 1);
-    const kin_fused_rows rows = rows_of(points, b->rows, cols);
+    const kin_screen_gpu_rows rows = rows_of(points, b->rows, cols);
     uint64_t bytes = 0;
     (void)snprintf(w->name, sizeof w->name, "colour %d", cols);
     must_kith(b, kin_tree_gpu_make(&on, &rows, NULL, b->rows, b->leaf_points, &w->tree),
@@ -529,7 +529,7 @@ static void make_lists(const bench *b, work *w, int32_t most_k)
 
 static void free_work(const bench *b, work *w)
 {
-    const kin_fused_device on = kin_fused_device_of(b->ctx, b->gpu);
+    const kin_screen_gpu_device on = kin_screen_gpu_device_of(b->ctx, b->gpu);
     void *const arrays[] = {w->rows,         w->row_lost,       w->order,         w->order_scratch,
                             w->lists.words,  w->lists.counts,   w->lists.lost,    w->packets_met,
                             w->reference,    w->job.values,     w->job.positions, w->job.met,

@@ -12,8 +12,8 @@
  * Operations are two for each multiplication with its addition. Of ten runs the fastest counts,
  * since a limit is what was reached once; a job of seconds has less power to spend. Exits with 77
  * where there is no GPU. */
-#include "fused/fused_hopper.cuh"
-#include "fused/fused_mma.cuh"
+#include "screen/screen_hopper.cuh"
+#include "screen/screen_mma.cuh"
 
 #include <cuda_fp16.h>
 

@@ -27,7 +27,7 @@ GROWTHS = ("line", "curve")
 FIT_ERROR, LEFT_OUT_ERROR, MEMORY_ERROR = 0.03, 0.05, 0.01  # that docs/notes/scale.md names,
 GROWTH_ERROR = {"line": 0.20, "curve": 0.10}                # of ten million points by the growths, too
 CELL = 512            # points of a cell up to which cells were measured to be small enough, and
-MOST_PIVOTS = 65536   # as many as there are at most: src/fused/fused_near.c
+MOST_PIVOTS = 65536   # as many as there are at most: src/screen/screen_near_gpu.c
 
 
 # ---- Rates --------------------------------------------------------------------------------------------

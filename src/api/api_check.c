@@ -484,7 +484,7 @@ kith_plan kin_api_plan_begin(const kith_ctx *ctx, int64_t rows, int64_t k, const
     return plan;
 }
 
-void kin_api_plan_gpu(kin_gpu *gpu, const kin_fused_need *need, kith_plan *plan)
+void kin_api_plan_gpu(kin_gpu *gpu, const kin_exact_gpu_need *need, kith_plan *plan)
 {
     plan->gpu_bytes = need->whole_bytes;
     plan->gpu_least_bytes = need->least_bytes;

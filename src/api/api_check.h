@@ -144,11 +144,11 @@ typedef struct kin_graph_choice {
 kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
                                 kith_search_params *known, kin_choice *choice);
 
-/* A place beside those of fused_search.h: of the points the shape is all that matters, of graphs
- * what is known of them, and `out` is not looked at. */
+/* A place beside those of exact_search_gpu.h: of the points the shape is all that matters, of
+ * graphs what is known of them, and `out` is not looked at. */
 enum { KIN_API_SHAPE = 1u << 30 };
 
-/* place: of fused_search.h, or KIN_API_SHAPE. */
+/* place: of exact_search_gpu.h, or KIN_API_SHAPE. */
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_search_params *given, uint32_t place,
                                  const kith_neighbors *out, kin_graph_choice *job);
@@ -204,8 +204,8 @@ typedef struct kin_radius_call {
 /* Where engines are told that matrices lie, and lists. Under a filter these come to the host. */
 static inline uint32_t kin_radius_place(const kin_radius_call *call)
 {
-    return (call->there ? KIN_FUSED_DATA_ON_DEVICE : 0) |
-           (call->stays && call->filter.struct_size == 0 ? KIN_FUSED_OUT_ON_DEVICE : 0);
+    return (call->there ? KIN_EXACT_GPU_DATA_ON_DEVICE : 0) |
+           (call->stays && call->filter.struct_size == 0 ? KIN_EXACT_GPU_OUT_ON_DEVICE : 0);
 }
 /* Lists that shall stay on a device go there, where they do not lie there. */
 kith_status kin_api_send_ranges(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_call *call,
@@ -251,7 +251,7 @@ kith_status kin_api_lead(kith_ctx *ctx, kin_gpu *gpu, void *stream);
  * answers on the host, and they go back. */
 typedef struct kin_api_limit {
     kin_limit cut;             /* cut.out: what an engine writes */
-    uint32_t place;            /* of the job, as in fused_search.h */
+    uint32_t place;            /* of the job, as in exact_search_gpu.h */
     const kith_neighbors *out; /* the caller's */
     kith_neighbors table;      /* the same in host memory, where they go by it */
     void *block;               /* of it; NULL: they do not */
@@ -285,7 +285,7 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f);
 /* What all plans say: lists of k of so many rows, the processor, and the method. */
 kith_plan kin_api_plan_begin(const kith_ctx *ctx, int64_t rows, int64_t k, const char *method);
 /* What it needs of a GPU, whose room is the budget. */
-void kin_api_plan_gpu(kin_gpu *gpu, const kin_fused_need *need, kith_plan *plan);
+void kin_api_plan_gpu(kin_gpu *gpu, const kin_exact_gpu_need *need, kith_plan *plan);
 /* Memory beside what a plan says so far. */
 void kin_api_plan_add(kith_plan *plan, uint64_t bytes);
 /* What the host holds beside the answer of a GPU, at most; gpu_corpus_chunks and result_bytes of

@@ -169,7 +169,7 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, params, &descent));
-    KIN_FAIL_IF((place & KIN_FUSED_DATA_ON_DEVICE) != 0 && descent.init != NULL, ctx,
+    KIN_FAIL_IF((place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0 && descent.init != NULL, ctx,
                 KITH_E_UNSUPPORTED, kin_at("init"),
                 "is set, and calls on device memory have none (leave it out)");
     KIN_TRY(check_start(ctx, &descent, &distance, job->points.rows, &start));
@@ -216,7 +216,7 @@ kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool rea
         plan_cpu(ctx, job, &request, known, plan);
     } else {
         const uint64_t bytes = kin_graph_gpu_bytes_on(gpu, &job->points, &request);
-        const kin_fused_need need = {bytes, bytes, 1, 1, 0};
+        const kin_exact_gpu_need need = {bytes, bytes, 1, 1, 0};
         kin_api_plan_gpu(gpu, &need, plan);
     }
     plan->peak_bytes = kin_size_add(plan->state_bytes, plan->result_bytes);

@@ -15,9 +15,9 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
                  (long long)params->k, (long long)most);
 }
 
-/* Numbers of rows that tell equal and degenerate ones apart (fused_prepare.c, fused_finish.c: less
- * than 48 bytes a row), and pairs of 16 bytes where such rows are expanded, once more where lists
- * of several chunks are merged. */
+/* Numbers of rows that tell equal and degenerate ones apart (screen_prepare_gpu.c,
+ * exact_finish_gpu.c: less than 48 bytes a row), and pairs of 16 bytes where such rows are
+ * expanded, once more where lists of several chunks are merged. */
 void kin_api_plan_host(const kith_matrix *corpus, const kith_matrix *queries,
                        const kin_request *request, uint64_t batches, kith_plan *plan)
 {
@@ -33,18 +33,18 @@ void kin_api_plan_host(const kith_matrix *corpus, const kith_matrix *queries,
 }
 
 /* A tree that is tried may be given up, also for want of memory. */
-static kin_fused_need gpu_need(const kith_matrix *corpus, const kith_matrix *queries,
-                               const kin_request *request, const kin_gpu *gpu, int32_t threads,
-                               bool tries_tree)
+static kin_exact_gpu_need gpu_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                   const kin_request *request, const kin_gpu *gpu, int32_t threads,
+                                   bool tries_tree)
 {
-    kin_fused_need tree = {0};
+    kin_exact_gpu_need tree = {0};
     if (tries_tree) {
         tree = kin_tree_gpu_plan_need(corpus, queries, request, kin_gpu_room(gpu));
     }
     if (kin_tree_gpu_named(request)) {
         return tree;
     }
-    kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu, threads);
+    kin_exact_gpu_need need = kin_exact_gpu_plan_need(corpus, queries, request, gpu, threads);
     need.whole_bytes = tree.whole_bytes > need.whole_bytes ? tree.whole_bytes : need.whole_bytes;
     return need;
 }
@@ -60,7 +60,7 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
         return KITH_OK;
     }
     *tree = kin_method_takes_tree_gpu(request, corpus, queries);
-    const kin_fused_need need = gpu_need(corpus, queries, request, gpu, ctx->threads, *tree);
+    const kin_exact_gpu_need need = gpu_need(corpus, queries, request, gpu, ctx->threads, *tree);
     kin_api_plan_gpu(gpu, &need, plan);
     kin_api_plan_host(corpus, queries, request, need.host_bytes, plan);
     kin_gpu_leave(gpu);

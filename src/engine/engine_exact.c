@@ -160,11 +160,11 @@ static kith_status solve_both(kith_ctx *ctx, const kin_both_job *job, const kith
     kin_request back = *request;
     kin_gpu *gpu = NULL;
     back.k = ba->k;
-    const kin_fused_query forth = {a, "a", request, 0, ab};
-    const kin_fused_query and_back = {b, "b", &back, 0, ba};
+    const kin_exact_gpu_query forth = {a, "a", request, 0, ab};
+    const kin_exact_gpu_query and_back = {b, "b", &back, 0, ba};
     KIN_TRY(kin_pipeline_enter(ctx, request, (double)a->rows * (double)b->rows, &gpu));
     KIN_TRY_GPU(ctx, gpu, kin_pipeline_needs_gpu(request),
-                kin_fused_both(ctx, gpu, &forth, &and_back));
+                kin_exact_gpu_both(ctx, gpu, &forth, &and_back));
     return kin_exact_both(ctx, a, b, request, ab, ba);
 }
 
@@ -205,8 +205,8 @@ static kith_status enter_radius(kith_ctx *ctx, const kin_radius_job *job, kin_gp
     const kin_request like = {.distance = job->request.distance, .method = job->method};
     const int64_t rows = job->queries != NULL ? job->queries->rows : job->corpus.rows;
     *gpu = NULL;
-    if (job->kept.fused != NULL) {
-        return kin_device_enter_gpu(ctx, job->kept.fused->gpu->index, gpu);
+    if (job->kept.resident != NULL) {
+        return kin_device_enter_gpu(ctx, job->kept.resident->gpu->index, gpu);
     }
     KIN_TRY(kin_method_check(ctx, &like));
     if (job->method == KITH_METHOD_TREE) {
@@ -218,48 +218,49 @@ static kith_status enter_radius(kith_ctx *ctx, const kin_radius_job *job, kin_gp
                                   (double)job->corpus.rows * (double)rows, gpu);
 }
 
-static kith_status find_radius(void *arg, const kin_fused_member *on,
-                               const kin_fused_radius_query *query, kith_ranges *ranges)
+static kith_status find_radius(void *arg, const kin_exact_gpu_member *on,
+                               const kin_exact_gpu_radius_query *query, kith_ranges *ranges)
 {
     const kin_radius_job *job = arg;
-    const kin_fused_source corpus = {.matrix = &job->corpus,
-                                     .distance = &job->request.distance,
-                                     .name = query->queries == NULL ? "points" : "corpus",
-                                     .place = query->place & KIN_FUSED_DATA_ON_DEVICE};
+    const kin_screen_gpu_source corpus = {.matrix = &job->corpus,
+                                          .distance = &job->request.distance,
+                                          .name = query->queries == NULL ? "points" : "corpus",
+                                          .place = query->place & KIN_EXACT_GPU_DATA_ON_DEVICE};
     bool declined = job->method == KITH_METHOD_EXACT;
-    if (job->kept.fused != NULL) {
-        return kin_fused_corpus_radius(on->ctx, job->kept.fused, query, ranges);
+    if (job->kept.resident != NULL) {
+        return kin_exact_gpu_corpus_radius(on->ctx, job->kept.resident, query, ranges);
     }
     if (!declined) {
         bool *may_decline = job->method == KITH_METHOD_AUTO ? &declined : NULL;
         KIN_TRY(kin_tree_gpu_radius_alone(on->ctx, on->gpu, &corpus, query, ranges, may_decline));
     }
-    return declined ? kin_fused_radius(on->ctx, on->gpu, &corpus, query, ranges) : KITH_OK;
+    return declined ? kin_exact_gpu_radius(on->ctx, on->gpu, &corpus, query, ranges) : KITH_OK;
 }
 
 /* Of a graph by all pairs each serves both ends, which two GPUs that divide it would not make up
  * for. */
 static bool is_shared(const kin_gpu *gpu, const kin_radius_job *job,
-                      const kin_fused_radius_query *query)
+                      const kin_exact_gpu_radius_query *query)
 {
     const kith_matrix *asked = query->queries != NULL ? query->queries : &job->corpus;
-    if (job->kept.fused != NULL || job->request.most > 0) {
+    if (job->kept.resident != NULL || job->request.most > 0) {
         return false;
     }
     return job->method == KITH_METHOD_TREE ||
                    (job->method == KITH_METHOD_AUTO &&
                     kin_tree_gpu_radius_worth_trying(&job->corpus, query))
                ? kin_tree_gpu_team_radii(gpu, asked, query->place)
-               : query->queries != NULL && kin_fused_team_searches(gpu, asked->rows, query->place);
+               : query->queries != NULL &&
+                     kin_exact_gpu_team_searches(gpu, asked->rows, query->place);
 }
 
 kith_status kin_engine_radius_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job *job,
                                      uint32_t place, kith_ranges *ranges)
 {
     kin_radius_job own = *job;
-    const kin_fused_radius_query query = {job->queries, &job->request, place};
-    const kin_fused_radius_division all = {&job->corpus, &query, find_radius, &own};
-    return kin_fused_radius_solve(ctx, gpu, is_shared(gpu, job, &query), &all, ranges);
+    const kin_exact_gpu_radius_query query = {job->queries, &job->request, place};
+    const kin_exact_gpu_radius_division all = {&job->corpus, &query, find_radius, &own};
+    return kin_exact_gpu_radius_solve(ctx, gpu, is_shared(gpu, job, &query), &all, ranges);
 }
 
 kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
@@ -283,16 +284,16 @@ static kith_status keep_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job
 {
     const kith_matrix *corpus = &job->corpus;
     const kin_distance *distance = &job->request.distance;
-    const kin_fused_source source = {.matrix = corpus, .distance = distance, .name = "corpus"};
+    const kin_screen_gpu_source source = {.matrix = corpus, .distance = distance, .name = "corpus"};
     kith_status status = KITH_OK;
     if (job->method != KITH_METHOD_TREE &&
-        kin_fused_prepared_bytes(corpus, corpus->rows, distance, asked_of(job)->dtype, 0, true)
+        kin_screen_gpu_prepared_bytes(corpus, corpus->rows, distance, asked_of(job)->dtype, 0, true)
                 .most <= kin_gpu_room(gpu) / 2) {
-        status =
-            kin_fused_corpus_make(ctx, gpu, &source, asked_of(job)->dtype, USUAL_K, &kept->fused);
+        status = kin_exact_gpu_corpus_make(ctx, gpu, &source, asked_of(job)->dtype, USUAL_K,
+                                           &kept->resident);
     }
     if (status == KITH_E_DEVICE_MEMORY) {
-        kin_fused_make_room(ctx, gpu);
+        kin_exact_gpu_make_room(ctx, gpu);
         return KITH_OK;
     }
     return status;
@@ -328,7 +329,7 @@ static kith_status keep_on_cpu(kith_ctx *ctx, const kin_radius_job *job, kin_rad
 kith_status kin_engine_radius_keep(kith_ctx *ctx, const kin_radius_job *job, kin_radius_kept *kept)
 {
     kin_gpu *gpu = NULL;
-    *kept = (kin_radius_kept){.fused = NULL};
+    *kept = (kin_radius_kept){.resident = NULL};
     KIN_TRY(enter_radius(ctx, job, &gpu));
     if (gpu == NULL) {
         return keep_on_cpu(ctx, job, kept);
@@ -340,15 +341,15 @@ kith_status kin_engine_radius_keep(kith_ctx *ctx, const kin_radius_job *job, kin
 
 void kin_engine_radius_drop(kith_ctx *ctx, kin_radius_kept *kept)
 {
-    if (kept->fused != NULL) {
-        kin_gpu *gpu = kept->fused->gpu;
+    if (kept->resident != NULL) {
+        kin_gpu *gpu = kept->resident->gpu;
         kin_gpu_enter(gpu);
-        kin_fused_corpus_free(ctx, kept->fused);
+        kin_exact_gpu_corpus_free(ctx, kept->resident);
         kin_gpu_leave(gpu);
     }
     if (kept->prepared != NULL) {
         kin_prepared_free(ctx, kept->prepared);
         kin_free(ctx, kept->prepared);
     }
-    *kept = (kin_radius_kept){.fused = NULL};
+    *kept = (kin_radius_kept){.resident = NULL};
 }

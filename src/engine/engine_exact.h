@@ -63,7 +63,7 @@ kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request);
 /* Whether a GPU solves it by the tree: it was named, or may be faster. */
 bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *corpus,
                                const kith_matrix *queries);
-/* On a GPU, by the tree or by all pairs; place as in fused_search.h. */
+/* On a GPU, by the tree or by all pairs; place as in exact_search_gpu.h. */
 kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
                                   uint32_t place, const kith_neighbors *out);
 /* Whether the processor solves it by the tree: it was named, or may be faster; queries NULL: a
@@ -81,8 +81,8 @@ bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,
 
 /* ---- Solved (engine_exact.c) ----------------------------------------------------------------- */
 
-/* Of request.within (exact_list.h) engines may make use: slots of the answer that they do not write
- * stay as they are. */
+/* Of request.within (screen_list.h) engines may make use: slots of the answer that they do not
+ * write stay as they are. */
 kith_status kin_engine_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out);
 kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
                             const kith_neighbors *ba);
@@ -90,7 +90,7 @@ kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_n
 /* A corpus that is prepared for many jobs, on a GPU or by the processor; neither: each job prepares
  * it for itself. */
 typedef struct kin_radius_kept {
-    struct kin_fused_corpus *fused;
+    struct kin_exact_gpu_corpus *resident;
     kin_prepared *prepared;
 } kin_radius_kept;
 

@@ -49,7 +49,7 @@ uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries
 /* out: queries.rows x (lists * k). */
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out);
 
-/* A GPU that was entered, where matrices and outputs lie (fused_answer.h), and the outputs. */
+/* A GPU that was entered, where matrices and outputs lie (exact_answer_gpu.h), and the outputs. */
 typedef struct kin_filter_place {
     kin_gpu *gpu;
     uint32_t place;
@@ -57,8 +57,8 @@ typedef struct kin_filter_place {
 } kin_filter_place;
 
 /* The same there, if all is sooner compared pair by pair, or a graph across a few groups is one job
- * of the engine (kin_fused_across); else *done is false, and nothing was done. job->request.exclude
- * lies beside the matrices. */
+ * of the engine (kin_exact_gpu_across); else *done is false, and nothing was done.
+ * job->request.exclude lies beside the matrices. */
 kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
                                      const kin_filter_place *where, bool *done);
 /* The same of host memory, on the GPU that the context would take, if any. */

@@ -2,10 +2,10 @@
  *
  * Idea. On a GPU a part costs the launches of an engine, some hundred microseconds whatever it
  * does; ten thousand groups of a hundred rows are less work than one of them. So where groups are
- * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c). Larger groups
- * are screened in one go, of which each block of queries meets its own group's rows alone
- * (fused_seats.c). A graph of a few groups whose points look for those of others is one job of the
- * engine (kin_fused_across). */
+ * small, or a bitmap keeps little, all pairs are compared in one go (exact_pick_gpu.c). Larger
+ * groups are screened in one go, of which each block of queries meets its own group's rows alone
+ * (exact_seats_gpu.c). A graph of a few groups whose points look for those of others is one job of
+ * the engine (kin_exact_gpu_across). */
 #include "engine/engine_filter.h"
 
 #include "engine/engine_graph.h"
@@ -32,7 +32,7 @@ static bool may_pick(const kin_filter_job *job)
     return job->filter.rule != KITH_RULE_EACH && job->queries.rows > 0 &&
            !kin_filter_has_bitmaps(&job->filter) && request->method != KITH_METHOD_TREE &&
            request->pipeline == NULL && kin_exact_screens(&request->distance) &&
-           request->k < KIN_FUSED_PASS_K && job->corpus.rows > 0;
+           request->k < KIN_SCREEN_GPU_PASS_K && job->corpus.rows > 0;
 }
 
 /* Seconds, about. */
@@ -42,7 +42,7 @@ typedef struct costs {
     double engine;
 } costs;
 
-static costs costs_of(const kin_filter_job *job, const kin_fused_span_totals *found)
+static costs costs_of(const kin_filter_job *job, const kin_screen_gpu_span_totals *found)
 {
     const double cols = (double)job->corpus.cols;
     const double rows = (double)(job->queries.rows + (job->graph ? 0 : job->corpus.rows));
@@ -51,7 +51,7 @@ static costs costs_of(const kin_filter_job *job, const kin_fused_span_totals *fo
     const double screen = pairs * cols * SCREEN_COL;
     const double kept = fmin(pairs, (double)job->queries.rows * (double)job->request.k);
     const bool seats =
-        job->filter.rule != KITH_RULE_OTHER && found->longest <= KIN_FUSED_SEATS_ROWS;
+        job->filter.rule != KITH_RULE_OTHER && found->longest <= KIN_EXACT_GPU_SEATS_ROWS;
     return (costs){.pairs = found->longest <= MOST_ROWS ? pairs * a_pair : (double)INFINITY,
                    .seats = seats ? SEATS + rows * (SEAT + SEAT_COL * cols) + kept * a_pair + screen
                                   : (double)INFINITY,
@@ -63,34 +63,35 @@ static bool may_meet(const kin_filter_job *job, const kin_filter_place *where)
 {
     return job->graph && job->filter.rule == KITH_RULE_OTHER && job->filter.allow == NULL &&
            !kin_method_goes_twice(&job->request, &job->corpus, &job->corpus) &&
-           !kin_fused_team_searches(where->gpu, job->corpus.rows / 2, where->place);
+           !kin_exact_gpu_team_searches(where->gpu, job->corpus.rows / 2, where->place);
 }
 
 /* Groups that are in device memory. */
 static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_filter_place *where,
-                         const kin_fused_grouping *grouping, bool *done)
+                         const kin_exact_gpu_grouping *grouping, bool *done)
 {
-    const kin_fused_query query = {.queries = job->graph ? NULL : &job->queries,
-                                   .name = job->graph ? "points" : "queries",
-                                   .request = &job->request,
-                                   .place = where->place,
-                                   .out = where->out};
-    const kin_fused_picks what = {.corpus = &job->corpus,
-                                  .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : where->place,
-                                  .query = &query,
-                                  .grouping = grouping};
+    const kin_exact_gpu_query query = {.queries = job->graph ? NULL : &job->queries,
+                                       .name = job->graph ? "points" : "queries",
+                                       .request = &job->request,
+                                       .place = where->place,
+                                       .out = where->out};
+    const kin_exact_gpu_picks what = {.corpus = &job->corpus,
+                                      .place = job->resident ? KIN_EXACT_GPU_DATA_ON_DEVICE
+                                                             : where->place,
+                                      .query = &query,
+                                      .grouping = grouping};
     const costs c = costs_of(job, &grouping->found);
     if (c.seats < fmin(c.pairs, c.engine)) {
-        KIN_TRY(kin_fused_seats(ctx, where->gpu, &what, done));
+        KIN_TRY(kin_exact_gpu_seats(ctx, where->gpu, &what, done));
         if (*done) {
             return KITH_OK;
         }
     }
     if (c.pairs <= c.engine) {
         *done = true;
-        return kin_fused_pick(ctx, where->gpu, &what);
+        return kin_exact_gpu_pick(ctx, where->gpu, &what);
     }
-    return may_meet(job, where) ? kin_fused_across(ctx, where->gpu, &what, done) : KITH_OK;
+    return may_meet(job, where) ? kin_exact_gpu_across(ctx, where->gpu, &what, done) : KITH_OK;
 }
 
 /* A side's groups there, as they are; *count: above all of them, and those before. */
@@ -98,11 +99,11 @@ static kith_status number_there(kin_hold *hold, kin_gpu *gpu, const char *name,
                                 const int64_t *numbers, int64_t rows, const uint32_t **of,
                                 uint64_t *count)
 {
-    kin_fused_numbers found;
+    kin_screen_gpu_numbers found;
     uint32_t *own = NULL;
     int64_t number = 0;
     KIN_GPU_NEW(hold, gpu, own, (uint64_t)rows, "groups of rows");
-    KIN_TRY(kin_fused_numbers_find(hold->ctx, gpu, numbers, rows, own, &found));
+    KIN_TRY(kin_exact_gpu_numbers_find(hold->ctx, gpu, numbers, rows, own, &found));
     if (found.refused != 0) {
         const int64_t row = rows - (int64_t)found.refused;
         KIN_TRY(kin_gpu_download(hold->ctx, gpu, &number, numbers + row, sizeof number));
@@ -114,9 +115,9 @@ static kith_status number_there(kin_hold *hold, kin_gpu *gpu, const char *name,
 }
 
 /* Groups have small numbers for the most part, which serve as they are, and need not pass the host.
- * A graph of others is divided there (kin_fused_across). */
+ * A graph of others is divided there (kin_exact_gpu_across). */
 static kith_status number_groups(kin_hold *hold, kin_gpu *gpu, const kin_filter_job *job,
-                                 kin_fused_groups *source)
+                                 kin_exact_gpu_groups *source)
 {
     const int64_t rows = job->corpus.rows;
     const uint64_t most = (uint64_t)(rows + job->queries.rows);
@@ -150,16 +151,16 @@ static kith_status number_groups(kin_hold *hold, kin_gpu *gpu, const kin_filter_
 static kith_status group_and_solve(kith_ctx *ctx, const kin_filter_job *job,
                                    const kin_filter_place *where, bool *done)
 {
-    kin_fused_groups source = {.rows = job->corpus.rows,
-                               .queries = job->queries.rows,
-                               .allow = job->filter.allow,
-                               .others = job->filter.rule == KITH_RULE_OTHER};
-    kin_fused_grouping grouping;
+    kin_exact_gpu_groups source = {.rows = job->corpus.rows,
+                                   .queries = job->queries.rows,
+                                   .allow = job->filter.allow,
+                                   .others = job->filter.rule == KITH_RULE_OTHER};
+    kin_exact_gpu_grouping grouping;
     KIN_HOLD(hold, ctx);
     KIN_TRY(number_groups(&hold, where->gpu, job, &source));
-    KIN_TRY(kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
+    KIN_TRY(kin_exact_gpu_grouping_make(ctx, where->gpu, &source, &grouping));
     const kith_status status = solve(ctx, job, where, &grouping, done);
-    kin_fused_grouping_free(where->gpu, &grouping);
+    kin_exact_gpu_grouping_free(where->gpu, &grouping);
     return status;
 }
 
@@ -174,7 +175,7 @@ kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
     if (status != KITH_E_DEVICE_MEMORY && status != KITH_E_LIMIT && status != KITH_E_MEMORY) {
         return status;
     }
-    kin_fused_make_room(ctx, where->gpu); /* other ways need less */
+    kin_exact_gpu_make_room(ctx, where->gpu); /* other ways need less */
     *done = false;
     return KITH_OK;
 }
@@ -242,7 +243,7 @@ static void sum_up(const uint32_t *of, int64_t rows, const kith_filter *filter, 
 }
 
 static kith_status find_totals(kin_hold *hold, const kin_filter_job *job, sizes *s, int64_t *groups,
-                               kin_fused_span_totals *found)
+                               kin_screen_gpu_span_totals *found)
 {
     const int64_t rows = job->corpus.rows;
     const bool once = job->graph && job->filter.allow == NULL;
@@ -259,9 +260,9 @@ static kith_status find_totals(kin_hold *hold, const kin_filter_job *job, sizes 
         sum_up(job->graph ? s->of_rows : s->of_queries, job->queries.rows, NULL, *groups,
                s->query_begin);
     }
-    const kin_fused_spans spans = {.row_begin = s->row_begin, .groups = *groups};
+    const kin_screen_gpu_spans spans = {.row_begin = s->row_begin, .groups = *groups};
     for (int64_t g = 0; g < *groups; g++) {
-        const kin_fused_span span = kin_fused_span_of(&spans, g);
+        const kin_screen_gpu_span span = kin_screen_gpu_span_of(&spans, g);
         const uint64_t asked = s->query_begin[g + 1] - s->query_begin[g];
         if (asked > 0 && span.count > 0) {
             found->pairs += asked * span.count;
@@ -275,27 +276,27 @@ static kith_status find_totals(kin_hold *hold, const kin_filter_job *job, sizes 
 static kith_status add_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
                              uint64_t *bytes)
 {
-    kin_fused_groups source = {.there = true,
-                               .rows = job->corpus.rows,
-                               .queries = job->queries.rows,
-                               .allow = job->filter.allow};
-    kin_fused_span_totals found = {0};
+    kin_exact_gpu_groups source = {.there = true,
+                                   .rows = job->corpus.rows,
+                                   .queries = job->queries.rows,
+                                   .allow = job->filter.allow};
+    kin_screen_gpu_span_totals found = {0};
     sizes s = {0};
     KIN_HOLD(hold, ctx);
     KIN_TRY(find_totals(&hold, job, &s, &source.groups, &found));
     const costs c = costs_of(job, &found);
     source.of_queries = s.of_queries;
-    if (c.seats >= fmin(c.pairs, c.engine) || found.longest < KIN_FUSED_SEATS_LEAST) {
+    if (c.seats >= fmin(c.pairs, c.engine) || found.longest < KIN_EXACT_GPU_SEATS_LEAST) {
         return KITH_OK;
     }
-    const kin_fused_seated seated = {.corpus = &job->corpus,
-                                     .queries = job->graph ? NULL : &job->queries,
-                                     .request = &job->request,
-                                     .groups = source.groups,
-                                     .row_begin = s.row_begin,
-                                     .query_begin = s.query_begin};
-    *bytes = kin_fused_grouping_bytes(&source);
-    return kin_fused_seats_bytes(ctx, gpu, &seated, bytes);
+    const kin_exact_gpu_seated seated = {.corpus = &job->corpus,
+                                         .queries = job->graph ? NULL : &job->queries,
+                                         .request = &job->request,
+                                         .groups = source.groups,
+                                         .row_begin = s.row_begin,
+                                         .query_begin = s.query_begin};
+    *bytes = kin_exact_gpu_grouping_bytes(&source);
+    return kin_exact_gpu_seats_bytes(ctx, gpu, &seated, bytes);
 }
 
 kith_status kin_filter_gpu_bytes(kith_ctx *ctx, const kin_filter_job *job, uint64_t *bytes)
@@ -357,7 +358,7 @@ static kith_status pick_row(void *arg, int64_t i, int32_t thread)
 static kith_status pick(picking *p, kin_walks_picked *picked)
 {
     const kin_walks_pick *job = p->job;
-    const kith_matrix part = kin_fused_part_of(&job->queries, p->first, p->kept.rows);
+    const kith_matrix part = kin_exact_gpu_part_of(&job->queries, p->first, p->kept.rows);
     const kin_graph_gpu_walks walkers = {.queries = &part, .width = p->kept.k, .seed = job->seed};
     kin_graph_effort sums;
     KIN_TRY(kin_graph_gpu_walk_run(job->ctx, job->walks->paths, &walkers, &p->kept, &sums));

@@ -31,7 +31,7 @@ static inline void kin_descent_complete(const kin_gpu *gpu, int64_t rows,
     }
 }
 
-/* gpu NULL: the processor. place: of fused_search.h. *report: all of it, where it succeeds. */
+/* gpu NULL: the processor. place: of exact_search_gpu.h. *report: all of it, where it succeeds. */
 kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job, uint32_t place,
                             const kith_neighbors *out, kith_descent_report *report);
 
@@ -138,11 +138,11 @@ typedef struct kin_walks_source {
     const char *name;            /* of these, in messages */
     const kith_neighbors *graph; /* checked */
     kin_distance distance;
-    kith_dtype asked;               /* of the queries to come */
-    int64_t k;                      /* ids a row that will be asked for; a GPU's alone */
-    const kin_fused_corpus *corpus; /* of the points on that GPU, kept by the caller; or NULL */
-    bool shared;                    /* by the team that it leads, many queries */
-    const kin_fused_corpus *const *others; /* on the others, by number, kept; or NULL */
+    kith_dtype asked;                   /* of the queries to come */
+    int64_t k;                          /* ids a row that will be asked for; a GPU's alone */
+    const kin_exact_gpu_corpus *corpus; /* of the points on that GPU, kept by the caller; or NULL */
+    bool shared;                        /* by the team that it leads, many queries */
+    const kin_exact_gpu_corpus *const *others; /* on the others, by number, kept; or NULL */
 } kin_walks_source;
 
 typedef struct kin_walks {
@@ -180,7 +180,7 @@ typedef struct kin_walks_search {
     int64_t sample; /* 0: none */
     uint64_t seed;
     int64_t meets;             /* 0: what serves many queries at once */
-    uint32_t place;            /* of fused_search.h: of queries and out, on walks->gpu */
+    uint32_t place;            /* of exact_search_gpu.h: of queries and out, on walks->gpu */
     const kith_neighbors *out; /* checked */
     kin_filter_job *filter;    /* NULL: none. The same search, exactly, but for corpus and distance,
                                   which are filled in. Of host memory alone */

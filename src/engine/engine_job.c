@@ -68,7 +68,7 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
     const bool needed = kin_pipeline_needs_gpu(request);
     *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
-    if (request->pipeline != NULL && request->pipeline->fused == NULL) { /* of the processors */
+    if (request->pipeline != NULL && request->pipeline->gpu == NULL) { /* of the processors */
         return ctx->device == KIN_DEVICE_CUDA
                    ? kin_method_refuse_tree(ctx, request, "both directions at once have none")
                    : KITH_OK;
@@ -198,11 +198,11 @@ kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job
                                   uint32_t place, const kith_neighbors *out)
 {
     const kith_matrix *queries = kin_knn_queries(job);
-    const kin_fused_query query = {queries, job->graph ? "points" : "queries", &job->request, place,
-                                   out};
+    const kin_exact_gpu_query query = {queries, job->graph ? "points" : "queries", &job->request,
+                                       place, out};
     bool declined = true;
     if (kin_method_takes_tree_gpu(&job->request, &job->corpus, queries)) {
         KIN_TRY(kin_tree_gpu_search(ctx, gpu, &job->corpus, &query, &declined));
     }
-    return declined ? kin_fused_search(ctx, gpu, &job->corpus, &query) : KITH_OK;
+    return declined ? kin_exact_gpu_search(ctx, gpu, &job->corpus, &query) : KITH_OK;
 }

@@ -468,7 +468,7 @@ kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_job *job, const kith
                  .hold = &hold,
                  .job = job,
                  .first = {0, first},
-                 .part = {kin_fused_part_of(points, 0, first),
-                          kin_fused_part_of(points, first, points->rows - first)}};
+                 .part = {kin_exact_gpu_part_of(points, 0, first),
+                          kin_exact_gpu_part_of(points, first, points->rows - first)}};
     return merge(&m, out);
 }

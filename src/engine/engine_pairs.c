@@ -26,8 +26,8 @@
 #include "engine/engine_exact.h"
 
 #include "engine/engine_filter.h"
+#include "exact/exact_answer_gpu.h"
 #include "file/file_stream.h"
-#include "fused/fused_answer.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
 
@@ -93,7 +93,7 @@ static kith_status keep(kith_ctx *ctx, kin_radius_job *job)
 
 static bool is_kept(const run *r)
 {
-    return r->radius.kept.fused != NULL || r->radius.kept.prepared != NULL;
+    return r->radius.kept.resident != NULL || r->radius.kept.prepared != NULL;
 }
 
 /* What the chunk is asked against: of one set begun anew where half of it lies behind, and for all
@@ -109,7 +109,7 @@ static kith_status set_corpus(run *r)
     kin_engine_radius_drop(r->ctx, &r->radius.kept);
     r->base = first;
     r->radius = radius_of(r->job, r->job->one_set ? NULL : &r->job->points,
-                          kin_fused_part_of(others, first, others->rows - first));
+                          kin_exact_gpu_part_of(others, first, others->rows - first));
     if (r->keeps) {
         KIN_TRY(keep(r->ctx, &r->radius));
         r->keeps = is_kept(r);
@@ -119,7 +119,7 @@ static kith_status set_corpus(run *r)
 
 static kith_status ask(run *r, kith_ranges *ranges)
 {
-    const kith_matrix queries = kin_fused_part_of(&r->job->points, r->first, r->rows);
+    const kith_matrix queries = kin_exact_gpu_part_of(&r->job->points, r->first, r->rows);
     kin_radius_job radius = r->radius;
     radius.queries = r->job->one_set && r->rows == radius.corpus.rows ? NULL : &queries;
     radius.request.later_alone = r->job->one_set;
@@ -130,7 +130,7 @@ static kith_status ask(run *r, kith_ranges *ranges)
     KIN_TRY(kin_call_begin(r->ctx, &call));
     const kith_status status = kin_call_end(&call, kin_engine_radius(r->ctx, &radius, ranges));
     r->by_tree = strcmp(call.report.screen, "tree") == 0;
-    if (r->radius.kept.fused != NULL && strcmp(call.report.backend, "cpu") == 0) {
+    if (r->radius.kept.resident != NULL && strcmp(call.report.backend, "cpu") == 0) {
         kin_engine_radius_drop(r->ctx, &r->radius.kept); /* of a GPU that was left */
     }
     return status;
@@ -321,7 +321,7 @@ static kith_status plan_pairs(kith_ctx *ctx, const kin_pairs_job *job, const kin
 
 kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan)
 {
-    const kin_radius_kept none = {.fused = NULL};
+    const kin_radius_kept none = {.resident = NULL};
     return plan_pairs(ctx, job, &none, plan);
 }
 
@@ -334,7 +334,7 @@ static int64_t most_rows(const run *r)
     const int64_t rows = job->points.rows;
     const kin_device_seconds all = kin_device_seconds_of_pairs(
         r->ctx, &job->distance, (double)rows * (double)job->others.rows);
-    const double share = MOST_SECONDS / (r->radius.kept.fused != NULL ? all.gpu : all.cpu);
+    const double share = MOST_SECONDS / (r->radius.kept.resident != NULL ? all.gpu : all.cpu);
     double most = (double)rows;
     if (job->file != NULL && !r->by_tree && share < 1.0) {
         most *= share;
@@ -446,7 +446,7 @@ static kith_status count_all(run *r)
 {
     const kin_pairs_job *job = r->job;
     const int64_t left = job->points.rows - r->first;
-    const kith_matrix queries = kin_fused_part_of(&job->points, r->first, left);
+    const kith_matrix queries = kin_exact_gpu_part_of(&job->points, r->first, left);
     kin_radius_job radius =
         radius_of(job, job->one_set ? NULL : &queries, job->one_set ? queries : job->others);
     kith_ranges ranges = {0};

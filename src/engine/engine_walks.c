@@ -229,14 +229,14 @@ static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, ki
 static kith_status check_there(const asked_queries *asked)
 {
     const kin_walks *w = asked->walks;
-    const kin_fused_device on = kin_fused_device_of(asked->ctx, w->gpu);
-    const kin_fused_source source = {.matrix = &asked->queries,
-                                     .distance = &w->distance,
-                                     .name = "queries",
-                                     .place = asked->place};
-    kin_fused_prepared queries;
-    KIN_TRY(kin_fused_prepare_queries(&on, &source, NULL, &queries));
-    kin_fused_prepared_free(asked->ctx, w->gpu, &queries);
+    const kin_screen_gpu_device on = kin_screen_gpu_device_of(asked->ctx, w->gpu);
+    const kin_screen_gpu_source source = {.matrix = &asked->queries,
+                                          .distance = &w->distance,
+                                          .name = "queries",
+                                          .place = asked->place};
+    kin_screen_gpu_prepared queries;
+    KIN_TRY(kin_screen_gpu_prepare_queries(&on, &source, NULL, &queries));
+    kin_screen_gpu_prepared_free(asked->ctx, w->gpu, &queries);
     return KITH_OK;
 }
 
@@ -718,7 +718,7 @@ kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
     all.shared = gpu != NULL && job->filter == NULL &&
-                 kin_fused_team_searches(gpu, job->queries.rows, job->place);
+                 kin_exact_gpu_team_searches(gpu, job->queries.rows, job->place);
     KIN_TRY_GPU(ctx, gpu, false, make_and_answer(ctx, gpu, &all, job, report));
     return make_and_answer(ctx, NULL, source, job, report);
 }

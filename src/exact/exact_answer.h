@@ -5,7 +5,7 @@
 #define KIN_EXACT_ANSWER_H
 
 #include "base/base_mem.h"
-#include "exact/exact_prepare.h"
+#include "screen/screen_prepare.h"
 
 /* A thread's room for the list of one row. */
 typedef struct kin_answer {

@@ -9,7 +9,7 @@
  *      k best panels -> keys -> reach -> panels that pass, best first -> rows that pass -> keys
  *
  * Why it is right. A row is left out only where its shadow costs more than the limit that a reach
- * gives (exact_bound.h), the reach being that of the k-th of k different rows' keys, or what the
+ * gives (screen_bound.h), the reach being that of the k-th of k different rows' keys, or what the
  * caller knows. Keys are canonical, so the answer does not depend on the order of the work.
  *
  * Lists hold groups of equal rows by their first; the first k groups hold the first k ids. */
@@ -17,10 +17,10 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "exact/exact_answer.h"
-#include "exact/exact_corpus.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
+#include "screen/screen_corpus.h"
 
 /* Panels of a section, whose shadows stay in the first two levels while all queries read them;
  * sections a task; panels that give the first threshold, for each id; panels that are fetched while
@@ -132,7 +132,7 @@ typedef struct glance {
 
 /* ---- The first pass -------------------------------------------------------------------------- */
 
-/* As exact_corpus.h has them, of panels of u8 = s8 + 128. */
+/* As screen_corpus.h has them, of panels of u8 = s8 + 128. */
 static void set_table(const kin_set *asked, int64_t row, uint32_t *table)
 {
     const int64_t groups = asked->frame->groups;

@@ -2,7 +2,7 @@
  *
  * Idea. A job is a sequence of phases. Each adds blocks to what earlier ones keep, and frees the
  * blocks that only it needs; the peak is the largest sum. The phases stand here in the order of
- * exact_prepare.c, exact_type.c and exact_search.c; what each holds is what it names
+ * screen_prepare.c, screen_type.c and exact_search.c; what each holds is what it names
  * (base_mem.h).
  *
  * Limits. Which type a corpus of many points is rounded to, and whether it has shadows, depends on

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A radius is a reach that is known from the start: the screen of exact_screen.h with limits
- * that never change: blocks meet as there (exact_meet.c), and what passes is taken here, without
+ * Idea. A radius is a reach that is known from the start: the screen of screen.h with limits
+ * that never change: blocks meet as there (screen_meet.c), and what passes is taken here, without
  * lists, locks and compaction. A piece of work takes one block of queries against a strip of blocks
  * of points; what survives the kernel gets canonical keys, and what is within the radius by them is
  * a hit.
@@ -13,7 +13,7 @@
  * the other.
  *
  * Why it is right. The limit of a query contains every pair whose canonical distance is within its
- * radius (exact_bound.h, with the key of the radius in the place of the k-th key); the test that
+ * radius (screen_bound.h, with the key of the radius in the place of the k-th key); the test that
  * decides is on the canonical distance itself, so equality is kept to the last bit.
  *
  * Memory. Survivors of a thread are worked off when there are SURVIVORS of them; hits are kept.

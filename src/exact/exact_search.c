@@ -370,7 +370,7 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
     return KITH_OK;
 }
 
-/* It says which type is fine enough: of few rows that is not asked (exact_corpus.h). */
+/* It says which type is fine enough: of few rows that is not asked (screen_corpus.h). */
 static kin_prepared *larger(kin_prepared *a, kin_prepared *b)
 {
     return b->groups.count >= a->groups.count ? b : a;

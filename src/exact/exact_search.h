@@ -4,9 +4,9 @@
 #ifndef KIN_EXACT_SEARCH_H
 #define KIN_EXACT_SEARCH_H
 
-#include "exact/exact_bound.h"
-#include "exact/exact_corpus.h"
 #include "metric/metric_functions.h"
+#include "screen/screen_bound.h"
+#include "screen/screen_corpus.h"
 
 #include <stdatomic.h>
 
@@ -240,7 +240,7 @@ kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job);
  * the first to the last. Where there is none, two sets need not meet. A file that is in the order
  * of its clusters, or of space, as catalogues are, has few pairs that do.
  *
- * Why it is right. Distances are those of rows as their metric transforms them (exact_bound.h), in
+ * Why it is right. Distances are those of rows as their metric transforms them (screen_bound.h), in
  * double; each of these is off by 2^-32 of itself at most, which KIN_BOUND_WIDEN covers, and where
  * squares underflow by 2^-500. Beyond the reach of both ends a pair's key is above the k-th of
  * either, so it is in no list, whatever its ids. A degenerate row stands at the origin, which is

@@ -3,8 +3,8 @@
 #ifndef KIN_EXACT_STORE_H
 #define KIN_EXACT_STORE_H
 
-#include "exact/exact_prepare.h"
 #include "file/file_container.h"
+#include "screen/screen_prepare.h"
 
 /* Written whole or not at all. */
 kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared);

@@ -96,17 +96,17 @@ typedef struct kin_gpu_ops {
     int (*wait)(kin_gpu_stream *stream);
 } kin_gpu_ops;
 
-struct kin_fused_kernels;     /* fused/fused_kernels.h */
-struct kin_select_kernels;    /* select/select_kernels.h */
-struct kin_tree_kernels;      /* tree/tree_kernels.h */
-struct kin_graph_gpu_kernels; /* graph/graph_kernels.h */
-struct kin_papers_kernels;    /* papers/papers_kernels.h */
+struct kin_screen_gpu_kernels; /* screen/screen_kernels.h */
+struct kin_select_kernels;     /* select/select_kernels.h */
+struct kin_tree_kernels;       /* tree/tree_kernels.h */
+struct kin_graph_gpu_kernels;  /* graph/graph_kernels.h */
+struct kin_papers_kernels;     /* papers/papers_kernels.h */
 
 typedef struct kin_gpu_module {
     uint32_t version; /* KIN_GPU_VERSION; stands first in every version */
     uint32_t bytes;   /* sizeof(kin_gpu_module) */
     const kin_gpu_ops *ops;
-    const struct kin_fused_kernels *fused;
+    const struct kin_screen_gpu_kernels *screen;
     const struct kin_select_kernels *select; /* an array: a method's are at its number */
     const struct kin_tree_kernels *tree;
     const struct kin_graph_gpu_kernels *graph;

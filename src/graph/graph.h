@@ -76,7 +76,7 @@ typedef struct kin_graph_request {
     kith_status (*judge)(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict);
     void *judge_arg;
     bool ends_start;      /* the judge may say ENOUGH within the start */
-    uint32_t place;       /* on a GPU: of points and answers (fused/fused_search.h) */
+    uint32_t place;       /* on a GPU: of points and answers (exact/exact_search_gpu.h) */
     int32_t lengthenings; /* on a GPU: times that lists become twice as long, once rounds change
                              little or a judge says STUCK, before the descent ends without ENOUGH */
 } kin_graph_request;
@@ -114,7 +114,7 @@ kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
 /* Sets of up to so many groups are solved exactly before a descent would have begun, and so are
  * those of which a list would hold a good part: rounds would look at more pairs than there are.
  * Where there is a screen they may be twice as many: up to there nobody asks whether the cheap type
- * is fine enough (exact_corpus.h), and lists by cost alone need one that is. */
+ * is fine enough (screen_corpus.h), and lists by cost alone need one that is. */
 enum { KIN_GRAPH_FEW = 4096 };
 /* Whether so many distinct rows are solved exactly; of a request without zeros. */
 bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct);

@@ -61,8 +61,8 @@ static void add_row(const kin_graph_points *points, uint32_t position, int64_t w
 
 /* ---- Heights -------------------------------------------------------------------------------- */
 
-/* Rows of bytes without a sign are stored with this taken off (exact_set.c): no difference knows of
- * it, but products do. */
+/* Rows of bytes without a sign are stored with this taken off (screen_set.c): no difference knows
+ * of it, but products do. */
 static double taken_off(const kin_graph_points *points)
 {
     const kin_prepared *prepared = points->prepared;

@@ -97,7 +97,7 @@ kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t 
 static kith_status gather_controls(const kin_graph_gpu_run *run, kin_hold *hold, kith_matrix *rows)
 {
     const kin_recall_control *control = run->request->control;
-    const kin_fused_rows *all = &run->corpus->prepared.rows;
+    const kin_screen_gpu_rows *all = &run->corpus->prepared.rows;
     const uint64_t bytes = (uint64_t)all->cols * (uint64_t)kith_dtype_bytes(all->dtype);
     char *device = NULL;
     KIN_TRY(kin_gpu_hold_alloc(hold, run->on.gpu, &device,
@@ -135,8 +135,8 @@ static kith_status search_truth(const kin_graph_gpu_run *run, const kith_neighbo
         KIN_TRY(kin_gpu_upload(ctx, gpu, own, control->ids, bytes));
         request.exclude = own;
     }
-    const kith_status status = kin_fused_corpus_search(ctx, run->corpus, &rows, &request,
-                                                       KIN_FUSED_DATA_ON_DEVICE, neighbours);
+    const kith_status status = kin_exact_gpu_corpus_search(
+        ctx, run->corpus, &rows, &request, KIN_EXACT_GPU_DATA_ON_DEVICE, neighbours);
     ctx->report = before;
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *      prepare   fused_prepare.c: check, groups of equal rows, order, rounded rows, balls
+ *      prepare   screen_prepare_gpu.c: check, groups of equal rows, order, rounded rows, balls
  *      control   some rows solved exactly, if anybody asks               (graph_control_gpu.c)
  *      start     the screen cut short, or chance, or a graph             (graph_start_gpu.c)
  *      rounding  rows as given, where rounded ones are all alike         (graph_start_gpu.c)
@@ -58,9 +58,9 @@ static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
                                  .k = descent->k,
                                  .flags = descent->flags,
                                  .method = KITH_METHOD_EXACT};
-    const kin_fused_query query = {
+    const kin_exact_gpu_query query = {
         .name = "points", .request = &request, .place = descent->place, .out = out};
-    KIN_TRY(kin_fused_search(ctx, gpu, points, &query));
+    KIN_TRY(kin_exact_gpu_search(ctx, gpu, points, &query));
     const double n = (double)points->rows;
     *outcome = (kin_graph_outcome){.evaluations = n * n,
                                    .seconds_start = kin_clock_since(start),
@@ -74,15 +74,15 @@ static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
 /* Rows as they are given are positions. */
 static kith_status number_rows(kin_graph_gpu_run *run, uint32_t **ids)
 {
-    const kin_fused_device *on = &run->on;
+    const kin_screen_gpu_device *on = &run->on;
     KIN_GPU_NEW(run->hold, on->gpu, *ids, (uint64_t)run->count, "the order of the points");
-    const kin_fused_sort job = {.points = run->count, .cell_count = 1, .order = *ids};
-    return kin_fused_launched(&run->on, on->kernels->sort(on->stream, &job), "numbering rows");
+    const kin_screen_gpu_sort job = {.points = run->count, .cell_count = 1, .order = *ids};
+    return kin_screen_gpu_launched(&run->on, on->kernels->sort(on->stream, &job), "numbering rows");
 }
 
 static kith_status take_points(kin_graph_gpu_run *run)
 {
-    const kin_fused_prepared *prepared = &run->corpus->prepared;
+    const kin_screen_gpu_prepared *prepared = &run->corpus->prepared;
     uint32_t *ids = NULL;
     run->groups = &prepared->groups;
     run->count = prepared->groups.count;
@@ -94,10 +94,10 @@ static kith_status take_points(kin_graph_gpu_run *run)
     }
     KIN_TRY(number_rows(run, &ids));
     run->points.set =
-        (kin_fused_set){.frame = {.bound = KIN_BOUND_DISTANCE, .cols = prepared->rows.cols},
-                        .points = run->count,
-                        .padded = kin_round_up(run->count, KIN_FUSED_BLOCK),
-                        .ids = ids};
+        (kin_screen_gpu_set){.frame = {.bound = KIN_BOUND_DISTANCE, .cols = prepared->rows.cols},
+                             .points = run->count,
+                             .padded = kin_round_up(run->count, KIN_SCREEN_GPU_BLOCK),
+                             .ids = ids};
     return KITH_OK;
 }
 
@@ -206,7 +206,7 @@ static void free_run(kin_graph_gpu_run *run)
     kin_answer_free(run->on.ctx, &run->watch.answer);
     kin_gpu_free(run->on.gpu, run->aside);
     kin_gpu_free(run->on.gpu, run->graph.words);
-    kin_fused_corpus_free(run->on.ctx, run->corpus);
+    kin_exact_gpu_corpus_free(run->on.ctx, run->corpus);
 }
 
 /* In a narrower scope each time that it ran out of memory. */
@@ -214,16 +214,16 @@ static kith_status prepare(kin_graph_gpu_run *run, const kith_matrix *points)
 {
     kith_ctx *ctx = run->on.ctx;
     const kith_report before = ctx->report;
-    const kin_fused_source source = {.matrix = points,
-                                     .distance = &run->request->distance,
-                                     .name = "points",
-                                     .place = run->request->place};
+    const kin_screen_gpu_source source = {.matrix = points,
+                                          .distance = &run->request->distance,
+                                          .name = "points",
+                                          .place = run->request->place};
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
-        status = kin_fused_corpus_make(ctx, run->on.gpu, &source, points->dtype,
-                                       run->request->k + 1, &run->corpus);
-    } while (kin_fused_again(ctx, run->on.gpu, status));
+        status = kin_exact_gpu_corpus_make(ctx, run->on.gpu, &source, points->dtype,
+                                           run->request->k + 1, &run->corpus);
+    } while (kin_exact_gpu_again(ctx, run->on.gpu, status));
     return status;
 }
 
@@ -298,7 +298,7 @@ static kith_status attempt_on(kith_ctx *ctx, kin_gpu *gpu, const descent *d,
                               kin_graph_outcome *outcome, bool *few)
 {
     KIN_HOLD(hold, ctx);
-    kin_graph_gpu_run run = {.on = kin_fused_device_of(ctx, gpu),
+    kin_graph_gpu_run run = {.on = kin_screen_gpu_device_of(ctx, gpu),
                              .hold = &hold,
                              .kernels = gpu->module->graph,
                              .request = d->request,
@@ -326,9 +326,9 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
 static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
                       const kin_graph_request *request)
 {
-    return (request->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+    return (request->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
            kin_exact_screens(&request->distance) &&
-           kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
+           kin_gpu_team_takes(gpu, points->rows, KIN_EXACT_GPU_TEAM_ROWS);
 }
 
 uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
@@ -349,7 +349,7 @@ static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, descent *d)
 {
     if (is_shared(gpu, d->points, d->request)) {
         const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, d);
-        if (!kin_fused_team_yields(ctx, status)) {
+        if (!kin_exact_gpu_team_yields(ctx, status)) {
             return status;
         }
     }

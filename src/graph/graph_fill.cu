@@ -146,7 +146,7 @@ extern "C" int kin_graph_gpu_launch_fill(kin_gpu_stream *stream, const kin_graph
             <<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, KITH_DTYPE_NONE);
         return kin_gpu_launched();
     }
-    const kin_fused_rows *rows = &job->points.rows;
+    const kin_screen_gpu_rows *rows = &job->points.rows;
     const kith_dtype dtype = kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype);
 #define LAUNCH(NAME, ...)                                                        \
     case KITH_##NAME:                                                            \

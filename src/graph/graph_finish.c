@@ -75,7 +75,7 @@ static uint32_t weight_of(const kin_graph_finish *finish, uint32_t id)
 }
 
 /* The entries, and the position itself, whose equals are its neighbours too, as words of
- * exact/exact_list.h. Returns how many. */
+ * screen/screen_list.h. Returns how many. */
 static int32_t copy_list(const kin_graph_finish *finish, kin_graph_finish_thread *f,
                          int64_t position, uint64_t *words)
 {

@@ -19,8 +19,8 @@ enum { ROWS_A_TASK = 256 };
 typedef struct ending {
     kin_graph_gpu_run *run;
     kin_hold hold;
-    kin_fused_answers answers;
-    kin_fused_lists lists; /* screened: as handed over */
+    kin_exact_gpu_answers answers;
+    kin_screen_gpu_lists lists; /* screened: as handed over */
     bool owns;        /* rows are among their own neighbours, or stand for equal ones, which are */
     uint8_t *lacking; /* by position: 1 where the list is too short */
     int64_t lacking_count;
@@ -76,13 +76,13 @@ static kith_status write_batch(const batch *b)
         KIN_TRY(
             kin_parallel_rows(e->run->on.ctx, NULL, b->rows, ROWS_A_TASK, put_own_of_some, &given));
     }
-    const kin_fused_finished lists = {.pairs = e->lists_of,
-                                      .counts = e->counts,
-                                      .ids = e->ids + b->row0,
-                                      .lost = e->lacking + b->row0,
-                                      .rows = b->rows,
-                                      .k = b->pitch};
-    return kin_fused_host_write(&e->answers, &lists);
+    const kin_exact_gpu_finished lists = {.pairs = e->lists_of,
+                                          .counts = e->counts,
+                                          .ids = e->ids + b->row0,
+                                          .lost = e->lacking + b->row0,
+                                          .rows = b->rows,
+                                          .k = b->pitch};
+    return kin_exact_gpu_host_write(&e->answers, &lists);
 }
 
 static kith_status make_batch(ending *e, int64_t rows, int32_t pitch)
@@ -99,8 +99,8 @@ static kith_status make_batch(ending *e, int64_t rows, int32_t pitch)
 static kith_status hand_over(ending *e)
 {
     kin_graph_gpu_run *run = e->run;
-    KIN_TRY(kin_fused_lists_make(&run->on, &run->points.set, run->wanted, run->graph.length,
-                                 &e->lists));
+    KIN_TRY(kin_screen_gpu_lists_make(&run->on, &run->points.set, run->wanted, run->graph.length,
+                                      &e->lists));
     const kin_graph_gpu_hand job = {.graph = run->graph, .lists = e->lists};
     KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &job, "handing lists over"));
     return run->share.parts > 0 ? kin_gpu_gather(run->on.ctx, run->on.gpu, e->lists.counts,
@@ -133,10 +133,10 @@ static kith_status find_lacking(ending *e)
 }
 
 /* What rescoring left for the host: pairs of `wanted` others, then the own row among them. */
-static kith_status deliver_by_host(ending *e, const kin_fused_delivery *d, int64_t row0,
+static kith_status deliver_by_host(ending *e, const kin_exact_gpu_delivery *d, int64_t row0,
                                    int64_t rows)
 {
-    const kin_fused_device *on = &e->run->on;
+    const kin_screen_gpu_device *on = &e->run->on;
     const batch b = {.e = e, .row0 = row0, .rows = rows, .pitch = d->k + 1};
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, d->host_pairs, d->pairs,
                              (uint64_t)rows * (uint64_t)d->k * sizeof *d->pairs));
@@ -150,32 +150,32 @@ static kith_status deliver_by_host(ending *e, const kin_fused_delivery *d, int64
     return write_batch(&b);
 }
 
-static kith_status rescore(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
+static kith_status rescore(void *arg, kin_exact_gpu_delivery *d, int64_t row0, int64_t rows)
 {
     const ending *e = arg;
     const kin_graph_gpu_run *run = e->run;
-    const kin_fused_rescore job = {.set = run->points.set,
-                                   .cols_set = run->points.set,
-                                   .set_rows = run->corpus->prepared.rows,
-                                   .cols_rows = run->corpus->prepared.rows,
-                                   .lists = e->lists,
-                                   .row0 = row0,
-                                   .rows = rows,
-                                   .pairs = d->pairs,
-                                   .count = d->counts};
-    return kin_fused_launched(&run->on, run->on.kernels->rescore(run->on.stream, &job),
-                              "computing canonical distances");
+    const kin_screen_gpu_rescore job = {.set = run->points.set,
+                                        .cols_set = run->points.set,
+                                        .set_rows = run->corpus->prepared.rows,
+                                        .cols_rows = run->corpus->prepared.rows,
+                                        .lists = e->lists,
+                                        .row0 = row0,
+                                        .rows = rows,
+                                        .pairs = d->pairs,
+                                        .count = d->counts};
+    return kin_screen_gpu_launched(&run->on, run->on.kernels->rescore(run->on.stream, &job),
+                                   "computing canonical distances");
 }
 
-static kith_status deliver(void *arg, kin_fused_delivery *d, int64_t row0, int64_t rows)
+static kith_status deliver(void *arg, kin_exact_gpu_delivery *d, int64_t row0, int64_t rows)
 {
     ending *e = arg;
     const uint32_t *ids = e->run->points.set.ids + row0;
-    return e->answers.kernels_write ? kin_fused_delivery_run(&e->answers, d, ids, rows, NULL)
+    return e->answers.kernels_write ? kin_exact_gpu_delivery_run(&e->answers, d, ids, rows, NULL)
                                     : deliver_by_host(e, d, row0, rows);
 }
 
-static kith_status make_host_batch(void *arg, kin_fused_delivery *d)
+static kith_status make_host_batch(void *arg, kin_exact_gpu_delivery *d)
 {
     ending *e = arg;
     return e->answers.kernels_write ? KITH_OK : make_batch(e, d->most, d->k + 1);
@@ -185,27 +185,27 @@ static kith_status make_host_batch(void *arg, kin_fused_delivery *d)
 static kith_status end_shared(ending *e)
 {
     const kin_graph_gpu_run *run = e->run;
-    const kin_fused_relay relay = {.answers = &e->answers,
-                                   .firsts = run->share.firsts,
-                                   .rows = run->count,
-                                   .k = e->lists.k,
-                                   .compute = rescore,
-                                   .deliver = deliver,
-                                   .begin = make_host_batch,
-                                   .arg = e};
-    KIN_TRY(kin_fused_team_relay(&relay));
+    const kin_exact_gpu_relay relay = {.answers = &e->answers,
+                                       .firsts = run->share.firsts,
+                                       .rows = run->count,
+                                       .k = e->lists.k,
+                                       .compute = rescore,
+                                       .deliver = deliver,
+                                       .begin = make_host_batch,
+                                       .arg = e};
+    KIN_TRY(kin_exact_gpu_team_relay(&relay));
     return run->share.part == 0 && e->answers.kernels_write ? find_lacking(e) : KITH_OK;
 }
 
 static kith_status end_screened(ending *e)
 {
     const int64_t count = e->run->count;
-    kin_fused_delivery d = {0};
+    kin_exact_gpu_delivery d = {0};
     KIN_TRY(hand_over(e));
     if (e->run->share.parts > 0) {
         return end_shared(e);
     }
-    KIN_TRY(kin_fused_delivery_make(&e->answers, count, e->lists.k, &d));
+    KIN_TRY(kin_exact_gpu_delivery_make(&e->answers, count, e->lists.k, &d));
     kith_status status = make_host_batch(e, &d);
     for (int64_t row0 = 0; row0 < count && status == KITH_OK; row0 += d.most) {
         const int64_t rows = kin_min_i64(d.most, count - row0);
@@ -214,7 +214,7 @@ static kith_status end_screened(ending *e)
         KIN_THEN(status, kin_progress(e->run->on.ctx, "rescore", (double)row0, (double)count));
     }
     KIN_THEN(status, e->answers.kernels_write ? find_lacking(e) : KITH_OK);
-    kin_fused_delivery_free(&e->answers, &d);
+    kin_exact_gpu_delivery_free(&e->answers, &d);
     return status;
 }
 
@@ -283,7 +283,7 @@ static kith_status read_ids(ending *e)
 static kith_status solve_lacking(ending *e)
 {
     const kin_graph_gpu_run *run = e->run;
-    const kin_fused_rows *rows = &run->corpus->prepared.rows;
+    const kin_screen_gpu_rows *rows = &run->corpus->prepared.rows;
     int64_t found = 0;
     if (e->lacking_count == 0) {
         return KITH_OK;
@@ -296,23 +296,24 @@ static kith_status solve_lacking(ending *e)
             e->ids[found++] = e->ids[p];
         }
     }
-    return kin_fused_answers_solve(&e->answers, rows, rows, e->ids, found);
+    return kin_exact_gpu_answers_solve(&e->answers, rows, rows, e->ids, found);
 }
 
 static void free_ending(ending *e)
 {
     kin_hold_end(&e->hold);
-    kin_fused_lists_free(&e->run->on, &e->lists);
-    kin_fused_answers_free(&e->answers);
+    kin_screen_gpu_lists_free(&e->run->on, &e->lists);
+    kin_exact_gpu_answers_free(&e->answers);
 }
 
 /* What a member of a team that does not write does at the end: its own lists' keys. */
 static kith_status serve_end(kin_graph_gpu_run *run)
 {
     ending e = {.run = run};
-    e.answers = (kin_fused_answers){.on = run->on, .groups = run->groups, .kernels_write = true};
+    e.answers =
+        (kin_exact_gpu_answers){.on = run->on, .groups = run->groups, .kernels_write = true};
     const kith_status status = end_screened(&e);
-    kin_fused_lists_free(&run->on, &e.lists);
+    kin_screen_gpu_lists_free(&run->on, &e.lists);
     return status;
 }
 
@@ -326,20 +327,20 @@ kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run)
     ending e = {.run = run,
                 .hold = {.ctx = run->on.ctx},
                 .owns = !leaves || !kin_graph_gpu_is_plain(run->groups)};
-    e.answers = (kin_fused_answers){
+    e.answers = (kin_exact_gpu_answers){
         .on = run->on,
         .metric = request->distance.metric,
         .groups = run->groups,
         .target = {.groups = run->groups, .leaves_self_out = leaves, .out = run->out},
         .by_host = !run->screened || !leaves,
         .wanted = kin_min_i64(request->k + (leaves ? 1 : 0), run->rows)};
-    KIN_TRY(kin_fused_answers_make(&e.answers, (run->request->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
-                                   false));
+    KIN_TRY(kin_exact_gpu_answers_make(
+        &e.answers, (run->request->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0, false));
     kith_status status = make_flags(&e);
     KIN_THEN(status, e.answers.kernels_write ? KITH_OK : read_ids(&e));
     KIN_THEN(status, run->screened ? end_screened(&e) : end_direct(&e));
     KIN_THEN(status, solve_lacking(&e));
-    KIN_THEN(status, kin_fused_answers_finish(&e.answers, run->out, run->rows));
+    KIN_THEN(status, kin_exact_gpu_answers_finish(&e.answers, run->out, run->rows));
     free_ending(&e);
     return status;
 }

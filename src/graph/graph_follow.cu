@@ -44,7 +44,7 @@ static __device__ __forceinline__ int64_t lead_position(const kin_graph_gpu_lead
 /* A slice of LEAD_ROWS rows of a set on its way into shared memory, chunks of eight rows in eight
  * banks. position(i): of row i. */
 template <typename POSITION>
-static __device__ __forceinline__ void lead_copy(const kin_fused_set &set, int32_t slice,
+static __device__ __forceinline__ void lead_copy(const kin_screen_gpu_set &set, int32_t slice,
                                                  unsigned char *to, POSITION position)
 {
     const unsigned char *from = set.rounded + (int64_t)slice * JOIN_SLICE;
@@ -58,20 +58,21 @@ static __device__ __forceinline__ void lead_copy(const kin_fused_set &set, int32
 }
 
 /* Of a query, with a position that has these facts. */
-template <kin_fused_type TYPE, typename ACC>
-static __device__ __forceinline__ uint32_t lead_order(bool products, const kin_fused_facts &facts,
+template <kin_screen_gpu_type TYPE, typename ACC>
+static __device__ __forceinline__ uint32_t lead_order(bool products,
+                                                      const kin_screen_gpu_facts &facts,
                                                       ACC product)
 {
-    kin_fused_word cost = {0};
+    kin_screen_gpu_word cost = {0};
     if (!products) {
         return join_order<TYPE>(cost, facts.term, product);
     }
     cost.f = __fdiv_rn(-(float)product, fmaxf(facts.norm, FLT_MIN));
-    return kin_fused_order<KIN_FUSED_F16>(cost);
+    return kin_screen_gpu_order<KIN_SCREEN_GPU_F16>(cost);
 }
 
 /* The words of a tile's products: the least of rows g and g + 8 of the warp. */
-template <kin_fused_type TYPE, typename ACC>
+template <kin_screen_gpu_type TYPE, typename ACC>
 static __device__ __forceinline__ void lead_least(const kin_graph_gpu_lead &job, int64_t first,
                                                   const ACC (&acc)[LEAD_ACCS][4],
                                                   uint64_t (&least)[2])
@@ -83,7 +84,7 @@ static __device__ __forceinline__ void lead_least(const kin_graph_gpu_lead &job,
         for (int e = 0; e < 2; e++) {
             const int64_t place = first + 8 * n + kin_graph_gpu_lane() % 4 * 2 + e;
             const uint32_t position = (uint32_t)lead_position(job, place);
-            const kin_fused_facts facts = job.points.facts[position];
+            const kin_screen_gpu_facts facts = job.points.facts[position];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const uint32_t order =
@@ -95,7 +96,7 @@ static __device__ __forceinline__ void lead_least(const kin_graph_gpu_lead &job,
     }
 }
 
-template <kin_fused_type TYPE, typename ACC>
+template <kin_screen_gpu_type TYPE, typename ACC>
 static __global__ void __launch_bounds__(LEAD_THREADS)
     lead_kernel(const __grid_constant__ kin_graph_gpu_lead job, const int32_t parts)
 {
@@ -177,9 +178,9 @@ extern "C" int kin_graph_gpu_launch_lead(kin_gpu_stream *stream, const kin_graph
     const int64_t spare = LEAD_BLOCKS * (int64_t)stream->processors / (job->chunks * tiles);
     const int64_t pieces = job->chunk / LEAD_ROWS;
     const int32_t parts = (int32_t)(spare < 1 ? 1 : spare < pieces ? spare : pieces);
-    const bool bytes = job->points.frame.type == KIN_FUSED_S8;
+    const bool bytes = job->points.frame.type == KIN_SCREEN_GPU_S8;
     const auto kernel =
-        bytes ? lead_kernel<KIN_FUSED_S8, int32_t> : lead_kernel<KIN_FUSED_F16, float>;
+        bytes ? lead_kernel<KIN_SCREEN_GPU_S8, int32_t> : lead_kernel<KIN_SCREEN_GPU_F16, float>;
     KIN_CUDA_TRY(cudaMemsetAsync(job->words, 0xff,
                                  (size_t)(job->queries.points * job->chunks) * sizeof *job->words,
                                  stream->stream));
@@ -230,7 +231,7 @@ template <typename ACC> static __device__ __forceinline__ ACC turn_sums(ACC (&su
 }
 
 /* The scale of rounded rows (graph_walk.cuh). */
-template <kin_fused_type TYPE, typename ACC> struct rounded {
+template <kin_screen_gpu_type TYPE, typename ACC> struct rounded {
     const kin_graph_gpu_follow &job;
 
     /* Products of the query with `TEAM_ROWS` rows a team, one a lane. */
@@ -266,12 +267,12 @@ template <kin_fused_type TYPE, typename ACC> struct rounded {
     __device__ __forceinline__ int32_t weigh(const walker &w, uint64_t last, int32_t turn,
                                              int32_t turns) const
     {
-        const kin_fused_word own = job.queries.facts[w.own].term;
+        const kin_screen_gpu_word own = job.queries.facts[w.own].term;
         int32_t kept = w.kept;
         for (int32_t base = turn * 32; base < w.waiting; base += turns * 32) {
             const int32_t behind = w.waiting - base - 1; /* lanes without a row repeat this one */
             const uint32_t row = w.rows[base + min(kin_graph_gpu_lane(), behind)];
-            const kin_fused_word term = job.points.facts[row].term;
+            const kin_screen_gpu_word term = job.points.facts[row].term;
             const ACC product = multiply(w, w.rows + base, behind);
             const uint64_t word = kin_graph_word(join_order<TYPE>(own, term, product), row, 1);
             const bool keeps = kin_graph_gpu_lane() <= behind && word < last;
@@ -420,7 +421,7 @@ extern "C" int kin_graph_gpu_launch_follow(kin_gpu_stream *stream, const kin_gra
         job->most < 1 || job->lead_count < 1 || job->lead_count > KIN_GRAPH_GPU_LEADS) {
         return (int)cudaErrorInvalidValue;
     }
-    return job->points.frame.type == KIN_FUSED_S8
-               ? follow_launch<rounded<KIN_FUSED_S8, int32_t>>(stream, job)
-               : follow_launch<rounded<KIN_FUSED_F16, float>>(stream, job);
+    return job->points.frame.type == KIN_SCREEN_GPU_S8
+               ? follow_launch<rounded<KIN_SCREEN_GPU_S8, int32_t>>(stream, job)
+               : follow_launch<rounded<KIN_SCREEN_GPU_F16, float>>(stream, job);
 }

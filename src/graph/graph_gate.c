@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_walk.h"
 
-#include "fused/fused_schedule.h"
+#include "screen/screen_schedule.h"
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
  * many, and of how many one in few sets; columns of a product, rows of one. */

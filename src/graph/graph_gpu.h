@@ -5,12 +5,12 @@
 #ifndef KIN_GRAPH_GPU_H
 #define KIN_GRAPH_GPU_H
 
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "graph/graph.h"
 
 /* A launch of the room's own, by its name: of whoever has `on` and `kernels`. */
 #define KIN_GRAPH_LAUNCH(who, name, job, what) \
-    kin_fused_launched(&(who)->on, (who)->kernels->name((who)->on.stream, (job)), (what))
+    kin_screen_gpu_launched(&(who)->on, (who)->kernels->name((who)->on.stream, (job)), (what))
 
 /* What kin_graph_defaults is to the processor: a request without zeros, its list as kernels have
  * it. */
@@ -27,19 +27,19 @@ uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
                                 const kin_graph_request *request);
 
 /* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
- * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
- * fast. */
+ * was tried on these very points (screen_prepare_gpu.c) before they were taken, and they make
+ * rounds fast. */
 #define KIN_GRAPH_GPU_TIMES_LOST 4.0
 #define KIN_GRAPH_GPU_TIMES_LOST_BYTES 2.0
 
 /* Whether a distance of these costs, of a position with these facts to one like it, is such a one.
  */
-static inline bool kin_graph_gpu_blurs(const kin_fused_frame *frame, const kin_fused_facts *facts,
-                                       double cost)
+static inline bool kin_graph_gpu_blurs(const kin_screen_gpu_frame *frame,
+                                       const kin_screen_gpu_facts *facts, double cost)
 {
     const kin_bound_row row = {.norm = (double)facts->norm, .lost = (double)facts->lost};
-    const double times =
-        frame->type == KIN_FUSED_S8 ? KIN_GRAPH_GPU_TIMES_LOST_BYTES : KIN_GRAPH_GPU_TIMES_LOST;
+    const double times = frame->type == KIN_SCREEN_GPU_S8 ? KIN_GRAPH_GPU_TIMES_LOST_BYTES
+                                                          : KIN_GRAPH_GPU_TIMES_LOST;
     const double blur = times * (row.lost + row.lost);
     return cost < blur * blur + kin_bound_error(frame->kappa, row, row);
 }
@@ -64,10 +64,10 @@ typedef struct kin_graph_gpu_entering {
 typedef struct kin_graph_gpu_paths {
     kin_gpu *gpu;
     kin_distance distance;
-    kin_fused_corpus *own; /* NULL: the corpus is the caller's */
-    const kin_fused_corpus *corpus;
-    const kin_fused_prepared *rounded; /* by whose positions walks are; NULL: by rows */
-    kin_fused_prepared bytes;          /* ours, of the corpus; none where it has them */
+    kin_exact_gpu_corpus *own; /* NULL: the corpus is the caller's */
+    const kin_exact_gpu_corpus *corpus;
+    const kin_screen_gpu_prepared *rounded; /* by whose positions walks are; NULL: by rows */
+    kin_screen_gpu_prepared bytes;          /* ours, of the corpus; none where it has them */
     double *middle; /* device: by column; NULL: other queries than rows of whole numbers are not
                        shifted */
     int64_t rows;
@@ -86,10 +86,11 @@ typedef struct kin_graph_gpu_ground {
     const kith_matrix *points;
     const kith_neighbors *graph; /* checked, host memory */
     kin_distance distance;
-    int64_t k;                      /* ids a row that will be asked for */
-    const kin_fused_corpus *corpus; /* of the points, which outlives the paths; NULL: one is made */
+    int64_t k; /* ids a row that will be asked for */
+    const kin_exact_gpu_corpus
+        *corpus; /* of the points, which outlives the paths; NULL: one is made */
     bool shared; /* the other GPUs of the team that this one leads get paths, too, if they can */
-    const kin_fused_corpus *const *others; /* corpora there, by number; NULL: they are made */
+    const kin_exact_gpu_corpus *const *others; /* corpora there, by number; NULL: they are made */
 } kin_graph_gpu_ground;
 
 /* Queries that walk, each as it would alone. */
@@ -97,7 +98,7 @@ typedef struct kin_graph_gpu_walks {
     const kith_matrix *queries; /* checked here */
     int64_t width;              /* k .. KIN_GRAPH_GPU_MOST_WIDTH, below the points */
     uint64_t seed;
-    uint32_t place; /* of fused_search.h: of queries and answers */
+    uint32_t place; /* of exact_search_gpu.h: of queries and answers */
 } kin_graph_gpu_walks;
 
 /* The most that a walk keeps. */
@@ -110,7 +111,7 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
 void kin_graph_gpu_paths_free(kin_graph_gpu_paths *paths);
 int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
 /* Of queries of this type, where walks are by positions. */
-kin_fused_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked);
+kin_screen_gpu_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked);
 /* As kin_graph_walk_run, in batches where memory is short, many queries by all GPUs that have
  * paths. The same bytes in every run, but not the processor's: what walks find differs. */
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,

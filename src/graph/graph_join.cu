@@ -10,7 +10,7 @@
  *      warp 1          .    upper  |    x       x        columns but those before them
  *
  * A step is a slice of 128 bytes of all samples of a point, in shared memory as in
- * fused_screen_mma.cu. Steps follow each other across slices and points, the copies of the next one
+ * screen_tile_mma.cu. Steps follow each other across slices and points, the copies of the next one
  * under way (cp.async): ids come two points ahead, in registers, then rows, terms and the last
  * words of lists.
  *
@@ -125,7 +125,7 @@ static __device__ __forceinline__ void copy_step(const params &p, join_shared<CA
     constexpr int ROWS_AT_ONCE = 2 * CAP / CHUNKS;
     const int thread = (int)threadIdx.x;
     const uint32_t *id = s->id[at.number % JOIN_TURNS];
-    const kin_fused_set &set = p.job.points.set;
+    const kin_screen_gpu_set &set = p.job.points.set;
     const int chunk = thread % CHUNKS;
     if (chunk < steps_of(p, at.slice) * (JOIN_STEP / JOIN_CHUNK)) {
         const unsigned char *from = set.rounded + at.slice * JOIN_SLICE + chunk * JOIN_CHUNK;
@@ -163,7 +163,7 @@ static constexpr int blocks_for(int cap)
     return cap == 64 ? 4 : cap * MOST_BLOCKS < 320 ? MOST_BLOCKS : 320 / cap;
 }
 
-template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
+template <kin_screen_gpu_type TYPE, int CAP, bool ACROSS, typename ACC>
 static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
     join_kernel(const __grid_constant__ params p)
 {
@@ -250,16 +250,16 @@ static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
 
 static params make_params(const kin_graph_gpu_join *job)
 {
-    const kin_fused_frame *frame = &job->points.set.frame;
+    const kin_screen_gpu_frame *frame = &job->points.set.frame;
     params p = {*job, frame->row_bytes / JOIN_SLICE, 0, MOST_RUN,
                 (uint32_t)kin_graph_gpu_behind(&job->graph)};
-    const int64_t used = (int64_t)frame->cols * (frame->type == KIN_FUSED_S8 ? 1 : 2);
+    const int64_t used = (int64_t)frame->cols * (frame->type == KIN_SCREEN_GPU_S8 ? 1 : 2);
     const int64_t last = used - (int64_t)(p.slices - 1) * JOIN_SLICE;
     p.last_steps = (int32_t)((last + JOIN_STEP - 1) / JOIN_STEP);
     return p;
 }
 
-template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
+template <kin_screen_gpu_type TYPE, int CAP, bool ACROSS, typename ACC>
 static int launch(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 {
     params p = make_params(job);
@@ -283,7 +283,7 @@ static int launch(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
     return kin_gpu_launched();
 }
 
-template <kin_fused_type TYPE, bool ACROSS, typename ACC>
+template <kin_screen_gpu_type TYPE, bool ACROSS, typename ACC>
 static int launch_cap(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 {
     const int32_t most = job->samples.forward + job->samples.reverse;
@@ -296,9 +296,9 @@ static int launch_cap(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 
 template <bool ACROSS> static int launch_type(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 {
-    return job->points.set.frame.type == KIN_FUSED_S8
-               ? launch_cap<KIN_FUSED_S8, ACROSS, int32_t>(stream, job)
-               : launch_cap<KIN_FUSED_F16, ACROSS, float>(stream, job);
+    return job->points.set.frame.type == KIN_SCREEN_GPU_S8
+               ? launch_cap<KIN_SCREEN_GPU_S8, ACROSS, int32_t>(stream, job)
+               : launch_cap<KIN_SCREEN_GPU_F16, ACROSS, float>(stream, job);
 }
 
 extern "C" int kin_graph_gpu_launch_join(kin_gpu_stream *stream, const kin_graph_gpu_join *job)

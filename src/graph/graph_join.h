@@ -22,8 +22,8 @@
 #define KIN_GRAPH_MATCH_H
 
 #include "base/base_size.h"
-#include "exact/exact_prepare.h"
 #include "graph/graph_word.h"
+#include "screen/screen_prepare.h"
 
 struct kin_graph_kernel;
 struct kin_graph_least;
@@ -118,7 +118,7 @@ static inline void kin_graph_prefetch(const kin_graph_points *points, const uint
 }
 
 /* The inner contract of a meeting: rows gathered from anywhere, products of all with a few of them,
- * costs as orders. One kernel a type and machine, as of the exact engine's screen (exact_tile.h):
+ * costs as orders. One kernel a type and machine, as of the exact engine's screen (screen_tile.h):
  * types, groups of 4 bytes, terms and panels are those.
  *
  *   rows       samples as they were gathered: `wide` words each, zeros behind the groups. s8 signed

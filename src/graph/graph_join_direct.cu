@@ -9,9 +9,9 @@
  * modulo n, which meets each of the n (n - 1) / 2 pairs once.
  *
  * Behind the last component both rows are 0, which adds nothing in any metric. */
-#include "fused/fused_cost.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "graph/graph_pair.cuh"
+#include "screen/screen_cost.cuh"
 
 enum {
     THREADS = 256,
@@ -48,7 +48,7 @@ static __device__ __forceinline__ row_given row_of(const kin_graph_gpu_points &p
 }
 
 /* Components first, first + 8, ...; 0 behind the last one. */
-static __device__ __forceinline__ void read(const kin_fused_rows &rows, kith_dtype dtype,
+static __device__ __forceinline__ void read(const kin_screen_gpu_rows &rows, kith_dtype dtype,
                                             const row_given &row, int32_t first,
                                             double (&values)[AHEAD])
 {
@@ -75,7 +75,7 @@ template <kith_metric STEP>
 static __device__ __forceinline__ float2 costs_of(const kin_graph_gpu_points &points,
                                                   kith_dtype dtype, uint32_t a, uint32_t b)
 {
-    const kin_fused_rows &rows = points.rows;
+    const kin_screen_gpu_rows &rows = points.rows;
     const row_given first = row_of(points, a);
     const row_given second = row_of(points, b);
     const kin_power power = kin_power_of(rows.metric);
@@ -113,9 +113,9 @@ static __device__ __forceinline__ float2 costs_of(const kin_graph_gpu_points &po
 
 static __device__ __forceinline__ uint32_t order_of(float cost)
 {
-    kin_fused_word word;
+    kin_screen_gpu_word word;
     word.f = cost;
-    return kin_fused_order<KIN_FUSED_F16>(word);
+    return kin_screen_gpu_order<KIN_SCREEN_GPU_F16>(word);
 }
 
 /* Places of pair number `at`. */
@@ -224,7 +224,7 @@ template <kith_metric STEP> static int launch(kin_gpu_stream *stream, const kin_
     }
     const int64_t most = (int64_t)stream->processors * blocks;
     const int64_t points = kin_graph_gpu_behind(&job->graph) - job->graph.first;
-    const kin_fused_rows *rows = &job->points.rows;
+    const kin_screen_gpu_rows *rows = &job->points.rows;
     join_direct_kernel<STEP>
         <<<(unsigned)(points < most ? points : most), THREADS, 0, stream->stream>>>(
             *job, kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype));

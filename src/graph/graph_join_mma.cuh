@@ -5,13 +5,13 @@
 #ifndef KIN_GRAPH_GPU_JOIN_MMA_CUH
 #define KIN_GRAPH_GPU_JOIN_MMA_CUH
 
-#include "fused/fused_cost.cuh"
-#include "fused/fused_mma.cuh"
 #include "graph/graph_pair.cuh"
+#include "screen/screen_cost.cuh"
+#include "screen/screen_mma.cuh"
 
 enum {
     JOIN_SLAB = 16, /* rows of a warp, and columns that it loads at once */
-    JOIN_SLICE = KIN_FUSED_SLICE,
+    JOIN_SLICE = KIN_SCREEN_GPU_SLICE,
     JOIN_CHUNK = 16, /* bytes */
     JOIN_STEP = 32,  /* bytes of a row that one product takes */
     JOIN_STAGES = 2,
@@ -36,7 +36,7 @@ template <int CAP, bool ACROSS> struct join_shared : join_rows<CAP, ACROSS> {
     uint64_t row_least[2][CAP]; /* of NEW rows: among NEW columns behind them, among OLD ones */
     uint64_t col_least[CAP / JOIN_SLAB][2 * CAP]; /* of columns, among the rows of a warp */
     uint32_t id[JOIN_TURNS][2 * CAP];             /* positions; JOIN_NO_ID: no such sample */
-    kin_fused_word term[JOIN_TURNS][2 * CAP];
+    kin_screen_gpu_word term[JOIN_TURNS][2 * CAP];
     uint32_t counts[JOIN_TURNS];
     unsigned long long evaluations;
 };
@@ -79,7 +79,7 @@ template <int CAP> static __device__ __forceinline__ join_task join_task_of(uint
     return t;
 }
 
-/* Accumulators of columns 8 n .. 8 n + 7 are acc[n]; fused_mma.cuh tells whose they are. */
+/* Accumulators of columns 8 n .. 8 n + 7 are acc[n]; screen_mma.cuh tells whose they are. */
 template <int CAP, typename ACC>
 static __device__ __forceinline__ void join_multiply(const unsigned char *rows, int32_t steps,
                                                      const join_task &t, ACC (&acc)[2 * CAP / 8][4])
@@ -109,23 +109,23 @@ static __device__ __forceinline__ void join_multiply(const unsigned char *rows, 
     }
 }
 
-template <kin_fused_type TYPE>
-static __device__ __forceinline__ uint32_t join_order(kin_fused_word a, kin_fused_word b,
+template <kin_screen_gpu_type TYPE>
+static __device__ __forceinline__ uint32_t join_order(kin_screen_gpu_word a, kin_screen_gpu_word b,
                                                       float product)
 {
-    kin_fused_word cost;
+    kin_screen_gpu_word cost;
     cost.f = __fmaf_rn(-2.0F, product, __fadd_rn(a.f, b.f));
-    return kin_fused_order<TYPE>(cost);
+    return kin_screen_gpu_order<TYPE>(cost);
 }
 
 /* Modulo 2^32: the cost itself fits, the sum of the terms need not. */
-template <kin_fused_type TYPE>
-static __device__ __forceinline__ uint32_t join_order(kin_fused_word a, kin_fused_word b,
+template <kin_screen_gpu_type TYPE>
+static __device__ __forceinline__ uint32_t join_order(kin_screen_gpu_word a, kin_screen_gpu_word b,
                                                       int32_t product)
 {
-    kin_fused_word cost;
+    kin_screen_gpu_word cost;
     cost.u = a.u + b.u - 2U * (uint32_t)product;
-    return kin_fused_order<TYPE>(cost);
+    return kin_screen_gpu_order<TYPE>(cost);
 }
 
 /* Orders of the pairs of a slab, JOIN_NO_ORDER where there is no such pair: order[c][h] of column
@@ -135,18 +135,18 @@ static __device__ __forceinline__ int32_t join_column(int slab, int c)
     return slab * JOIN_SLAB + c / 2 * 8 + (int32_t)(threadIdx.x % 4 * 2) + c % 2;
 }
 
-template <kin_fused_type TYPE, int CAP, typename ACC>
-static __device__ __forceinline__ void join_orders(const kin_fused_word *term, const join_task &t,
-                                                   int slab, const ACC (&acc)[2 * CAP / 8][4],
-                                                   const kin_fused_word (&row_term)[2],
-                                                   uint32_t (&order)[4][2])
+template <kin_screen_gpu_type TYPE, int CAP, typename ACC>
+static __device__ __forceinline__ void
+join_orders(const kin_screen_gpu_word *term, const join_task &t, int slab,
+            const ACC (&acc)[2 * CAP / 8][4], const kin_screen_gpu_word (&row_term)[2],
+            uint32_t (&order)[4][2])
 {
     const bool old = slab >= CAP / JOIN_SLAB;
     const int32_t row = t.row0 + (int32_t)(threadIdx.x % 32 / 4);
 #pragma unroll
     for (int c = 0; c < 4; c++) {
         const int32_t col = join_column(slab, c);
-        const kin_fused_word col_term = term[col];
+        const kin_screen_gpu_word col_term = term[col];
         const bool is_there = col < (old ? CAP + t.olds : t.news);
         const int32_t end = old ? t.news : col; /* rows are before this */
 #pragma unroll
@@ -295,7 +295,7 @@ join_offer_slab(const kin_graph_gpu_join &job, const join_shared<CAP, ACROSS> *s
 
 /* What a warp does with its products. Returns how many pairs this thread had of those that met; 0
  * where there is one set, since counts tell it. */
-template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
+template <kin_screen_gpu_type TYPE, int CAP, bool ACROSS, typename ACC>
 static __device__ __forceinline__ uint32_t join_use(const kin_graph_gpu_join &job,
                                                     join_shared<CAP, ACROSS> *s, int32_t turn,
                                                     const join_task &t, uint32_t *scratch,
@@ -304,7 +304,7 @@ static __device__ __forceinline__ uint32_t join_use(const kin_graph_gpu_join &jo
     uint32_t pairs = 0;
     const int lane = (int)threadIdx.x % 32;
     const int32_t row = t.row0 + lane / 4;
-    const kin_fused_word row_term[2] = {s->term[turn][row], s->term[turn][row + 8]};
+    const kin_screen_gpu_word row_term[2] = {s->term[turn][row], s->term[turn][row + 8]};
     uint64_t rows[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 #pragma unroll
     for (int slab = 0; slab < 2 * CAP / JOIN_SLAB; slab++) {

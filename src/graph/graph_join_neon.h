@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What meetings on ARM share beside exact_tile_neon.h. Included only where ARM's intrinsics are. */
+ * What meetings on ARM share beside screen_tile_neon.h. Included only where ARM's intrinsics are.
+ */
 #ifndef KIN_GRAPH_JOIN_NEON_H
 #define KIN_GRAPH_JOIN_NEON_H
 
 #include "base/base_size.h"
-#include "exact/exact_tile_neon.h"
 #include "graph/graph_join.h"
+#include "screen/screen_tile_neon.h"
 
 /* kin_graph_order_of_int of costs. */
 static inline void orders_i32x4(uint32_t *to, int32x4_t product, int32x4_t row_term,

@@ -2,8 +2,8 @@
  * Meetings in plain C: the reference of the others, and what runs where nothing better does.
  * Contract: graph_join.h. */
 #include "base/base_size.h"
-#include "exact/exact_tile_plain.h"
 #include "graph/graph_join.h"
+#include "screen/screen_tile_plain.h"
 
 static inline void orders_int(uint32_t *to, vec product, uint32_t row_term, vec col_terms)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What meetings on AVX2 and on AVX-512 share, in registers of exact_tile_x86.h. Included
+ * What meetings on AVX2 and on AVX-512 share, in registers of screen_tile_x86.h. Included
  * only where one of them is on. */
 #ifndef KIN_GRAPH_JOIN_X86_H
 #define KIN_GRAPH_JOIN_X86_H
 
 #include "base/base_size.h"
-#include "exact/exact_tile_x86.h"
 #include "graph/graph_join.h"
+#include "screen/screen_tile_x86.h"
 
 /* kin_graph_order_of_int of costs. */
 static inline void INT_(orders)(uint32_t *to, INT_VEC product, INT_VEC row_term, INT_VEC col_terms)

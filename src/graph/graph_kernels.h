@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The kernels of NN-Descent on a GPU, as a table of launches; conventions as in
- * fused/fused_kernels.h: device pointers, no launch waits, 0 or a number of the CUDA runtime.
+ * screen/screen_kernels.h: device pointers, no launch waits, 0 or a number of the CUDA runtime.
  *
- * Everything but walks is by position of a set (fused_set.h), so that neighbours lie near each
+ * Everything but walks is by position of a set (screen_set_gpu.h), so that neighbours lie near each
  * other in memory. All slots are filled by 64-bit atomic minima (graph/graph_word.h): a round
  * gives the same bytes in every run. */
 #ifndef KIN_GRAPH_GPU_KERNELS_H
 #define KIN_GRAPH_GPU_KERNELS_H
 
-#include "fused/fused_kernels.h"
 #include "graph/graph_word.h"
+#include "screen/screen_kernels.h"
 
 enum {
     KIN_GRAPH_GPU_MOST_LIST = 1088,  /* entries of a list: k up to 1,024 */
@@ -44,16 +44,16 @@ KIN_HD int64_t kin_graph_gpu_cared(const kin_graph_gpu_lists *graph)
 
 /* What is compared: the rounded rows of a set, or rows as given by canonical keys. */
 typedef struct kin_graph_gpu_points {
-    kin_fused_set set;   /* rounded != NULL: costs are term_i + term_j - 2 product */
-    kin_fused_rows rows; /* rounded == NULL: costs are canonical keys, rounded to float; position ->
-                            row by set.ids */
+    kin_screen_gpu_set set;   /* rounded != NULL: costs are term_i + term_j - 2 product */
+    kin_screen_gpu_rows rows; /* rounded == NULL: costs are canonical keys, rounded to float;
+                            position -> row by set.ids */
 } kin_graph_gpu_points;
 
 /* The lists of the screen become a graph: of each row the `length` entries of least (cost,
  * position), own position left out, all NEW. */
 typedef struct kin_graph_gpu_adopt {
-    kin_fused_lists lists; /* counts may lie beyond the capacity: then what is there */
-    kin_fused_type type;   /* of the costs in lists: orders are kept */
+    kin_screen_gpu_lists lists; /* counts may lie beyond the capacity: then what is there */
+    kin_screen_gpu_type type;   /* of the costs in lists: orders are kept */
     kin_graph_gpu_lists graph;
 } kin_graph_gpu_adopt;
 
@@ -133,10 +133,10 @@ typedef enum kin_graph_gpu_relation {
 } kin_graph_gpu_relation;
 
 /* related (or NULL): rows x cols floats; values beyond 2^100 become that. lengths (or NULL): what
- * the sort of fused_kernels.h takes, the longest first: the low half of a word falls as the sum of
+ * the sort of screen_kernels.h takes, the longest first: the low half of a word falls as the sum of
  * squares before the row was made of length 1, rounded to float, rises. */
 typedef struct kin_graph_gpu_relate {
-    kin_fused_rows rows;
+    kin_screen_gpu_rows rows;
     kin_graph_gpu_relation relation;
     float *related;
     uint64_t *lengths;
@@ -217,20 +217,21 @@ typedef struct kin_graph_gpu_merge {
 
 /* For each tile of a set the distance of centres within which `count` other tiles' centres are (its
  * count-th nearest; all if there are fewer), as `far` of worst[tile], `integer` its square rounded
- * up where the frame's bound is of integers. So that kin_fused_plan with radii of zero plans near
- * tiles. coarse: the groups whose tiles are looked at; then a tile that finds fewer has +inf. */
+ * up where the frame's bound is of integers. So that kin_screen_gpu_plan with radii of zero plans
+ * near tiles. coarse: the groups whose tiles are looked at; then a tile that finds fewer has +inf.
+ */
 typedef struct kin_graph_gpu_near {
-    kin_fused_set set; /* with centres */
-    kin_fused_coarse coarse;
+    kin_screen_gpu_set set; /* with centres */
+    kin_screen_gpu_coarse coarse;
     int64_t count;
-    kin_fused_worst *worst; /* padded / 128 */
+    kin_screen_gpu_worst *worst; /* padded / 128 */
     int64_t first; /* of tiles first .. end - 1 at least; end 0: of all. Both multiples of */
     int64_t end;   /* NEAR_TILES, or the end of all */
 } kin_graph_gpu_near;
 
 /* Of each `tiles` tiles the mean of centres. */
 typedef struct kin_graph_gpu_groups {
-    kin_fused_set set; /* with centres */
+    kin_screen_gpu_set set; /* with centres */
     int32_t tiles;
     float *centres; /* groups x cols */
 } kin_graph_gpu_groups;
@@ -261,7 +262,7 @@ typedef struct kin_graph_gpu_gather {
     const uint64_t *words;
     int32_t part;
     int32_t parts;
-    int64_t bounds[KIN_FUSED_MOST_PARTS + 1];
+    int64_t bounds[KIN_SCREEN_GPU_MOST_PARTS + 1];
     int64_t room;
     kin_graph_gpu_sent *sent; /* parts x room */
     uint64_t *counts;         /* parts */
@@ -277,7 +278,7 @@ typedef struct kin_graph_gpu_settle {
 /* keys[i * length + j]: the canonical key of control i and entry j of its list, +inf where it is
  * empty. */
 typedef struct kin_graph_gpu_keys {
-    kin_fused_rows rows;
+    kin_screen_gpu_rows rows;
     const uint32_t *ids; /* position -> row */
     kin_graph_gpu_lists graph;
     const uint32_t *controls; /* positions */
@@ -286,10 +287,10 @@ typedef struct kin_graph_gpu_keys {
     uint32_t *entries; /* rows of the entries, KITH_ID_NONE where empty */
 } kin_graph_gpu_keys;
 
-/* The graph as lists of the screen, for fused->rescore: words order << 32 | position. */
+/* The graph as lists of the screen, for screen->rescore: words order << 32 | position. */
 typedef struct kin_graph_gpu_hand {
     kin_graph_gpu_lists graph;
-    kin_fused_lists lists; /* capacity >= length */
+    kin_screen_gpu_lists lists; /* capacity >= length */
 } kin_graph_gpu_hand;
 
 /* Edges of a graph both ways, and without the own row: of each row the ids of its list, then rows
@@ -319,8 +320,8 @@ typedef struct kin_graph_gpu_parts {
  * first of those that a walk of `width` kept, in the order (canonical key, id). The same pairs in
  * every run, whatever other queries there are. */
 typedef struct kin_graph_gpu_walk {
-    kin_fused_rows points; /* below KIN_GRAPH_MOST_POINTS */
-    kin_fused_rows queries;
+    kin_screen_gpu_rows points; /* below KIN_GRAPH_MOST_POINTS */
+    kin_screen_gpu_rows queries;
     int64_t query0;
     int64_t count;
     const uint32_t *links; /* points x most; KITH_ID_NONE: none */
@@ -329,9 +330,9 @@ typedef struct kin_graph_gpu_walk {
     int32_t entry_count;
     int32_t width; /* >= k, <= MOST_WIDTH */
     int32_t k;
-    kin_fused_pair *pairs; /* count x k */
-    int32_t *found;        /* count: pairs in use, fewer than k where a walk met no more */
-    uint64_t *evaluations; /* one number, added to: keys that led */
+    kin_screen_gpu_pair *pairs; /* count x k */
+    int32_t *found;             /* count: pairs in use, fewer than k where a walk met no more */
+    uint64_t *evaluations;      /* one number, added to: keys that led */
 } kin_graph_gpu_walk;
 
 /* The nearest of a sample: a position that chance draws of each `step` that stand together, `count`
@@ -340,8 +341,8 @@ typedef struct kin_graph_gpu_walk {
  * products, by the product with a row of the same direction and length 1. Bytes of floats are those
  * of this launch alone. */
 typedef struct kin_graph_gpu_lead {
-    kin_fused_set points;
-    kin_fused_set queries; /* in the frame of the points */
+    kin_screen_gpu_set points;
+    kin_screen_gpu_set queries; /* in the frame of the points */
     uint64_t salt;
     int64_t step;
     int64_t count; /* times step: no more than the points */
@@ -362,15 +363,15 @@ enum { KIN_GRAPH_GPU_LEADS = 64 }; /* and so many chunks at most */
  * engine's canonical keys shall choose. The same lists in every run, whatever other queries there
  * are. */
 typedef struct kin_graph_gpu_follow {
-    kin_fused_set points; /* below KIN_GRAPH_MOST_POINTS */
-    kin_fused_set queries;
+    kin_screen_gpu_set points; /* below KIN_GRAPH_MOST_POINTS */
+    kin_screen_gpu_set queries;
     const uint32_t *links; /* points x most, positions; KITH_ID_NONE: none */
     int32_t most;
-    const uint64_t *leads; /* queries.points x lead_count */
-    int32_t lead_count;    /* <= KIN_GRAPH_GPU_LEADS */
-    int32_t width;         /* >= lists.capacity, <= MOST_WIDTH */
-    kin_fused_lists lists; /* words and counts, by position of the query */
-    uint64_t *evaluations; /* one number, added to: costs that led */
+    const uint64_t *leads;      /* queries.points x lead_count */
+    int32_t lead_count;         /* <= KIN_GRAPH_GPU_LEADS */
+    int32_t width;              /* >= lists.capacity, <= MOST_WIDTH */
+    kin_screen_gpu_lists lists; /* words and counts, by position of the query */
+    uint64_t *evaluations;      /* one number, added to: costs that led */
 } kin_graph_gpu_follow;
 enum { KIN_GRAPH_GPU_ENTRIES = 32, KIN_GRAPH_GPU_ALIKE = 16 };
 

@@ -62,13 +62,13 @@ static uint64_t lists_bytes(int64_t rows, int32_t capacity)
 {
     const uint64_t a_row =
         (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(double) + sizeof(uint8_t);
-    return kin_size_mul((uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK), a_row);
+    return kin_size_mul((uint64_t)kin_round_up(rows, KIN_SCREEN_GPU_BLOCK), a_row);
 }
 
 int32_t kin_graph_gpu_capacity(int64_t rows, int64_t k, uint64_t room)
 {
     const int32_t least = (int32_t)kin_round_up(k + k / 4 + LEAST_SPARE, 8);
-    int32_t capacity = kin_fused_capacity(k);
+    int32_t capacity = kin_screen_gpu_capacity(k);
     while (capacity > least && lists_bytes(rows, capacity) > room / 2) {
         capacity = (int32_t)kin_max_i64(least, kin_round_up(capacity * 3 / 4, 8));
     }
@@ -177,9 +177,10 @@ static uint64_t start_bytes(const kith_matrix *points, const kin_graph_request *
     }
     const int64_t k = kin_graph_gpu_start_k(request);
     const uint64_t found = KIN_GRAPH_GPU_SLOTS * sizeof(uint64_t);
-    const uint64_t screening = kin_size_add(
-        kin_fused_cut_short_bytes(rows, k, kin_graph_gpu_capacity(rows, k, UINT64_MAX), UINT64_MAX),
-        request->split > 0 ? kin_size_mul((uint64_t)rows, found) : 0);
+    const uint64_t screening =
+        kin_size_add(kin_screen_gpu_cut_short_bytes(
+                         rows, k, kin_graph_gpu_capacity(rows, k, UINT64_MAX), UINT64_MAX),
+                     request->split > 0 ? kin_size_mul((uint64_t)rows, found) : 0);
     return kin_graph_gpu_relatives_bytes(points, request, nearing, screening);
 }
 
@@ -194,14 +195,14 @@ static uint64_t end_bytes(const kin_graph_request *request, int64_t rows)
         return kin_size_mul(batch, a_row);
     }
     return kin_size_add(lists_bytes(rows, request->list),
-                        kin_fused_answers_bytes(rows, request->k));
+                        kin_exact_gpu_answers_bytes(rows, request->k));
 }
 
 uint64_t kin_graph_gpu_rest_bytes(const kin_graph_request *request, int64_t positions)
 {
     const uint64_t rounds = rounds_bytes(request, positions);
     const uint64_t end = end_bytes(request, positions);
-    return kin_fused_with_slack(
+    return kin_exact_gpu_with_slack(
         kin_size_add(graph_bytes(request, positions), rounds > end ? rounds : end));
 }
 
@@ -221,7 +222,7 @@ uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request 
     kin_graph_request full = *request;
     const int64_t rows = points->rows;
     kin_graph_gpu_defaults(&full, rows);
-    const kin_fused_prepared_need corpus = kin_fused_prepared_bytes(
+    const kin_screen_gpu_prepared_need corpus = kin_screen_gpu_prepared_bytes(
         points, rows, &full.distance, points->dtype, full.place, kin_exact_screens(&full.distance));
     const uint64_t parts[] = {start_bytes(points, &full), rounds_bytes(&full, rows),
                               end_bytes(&full, rows)};
@@ -231,5 +232,5 @@ uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request 
     }
     const uint64_t running = kin_size_add(kin_size_add(corpus.resident, keys_bytes(&full)),
                                           kin_size_add(graph_bytes(&full, rows), most));
-    return kin_fused_with_slack(running > corpus.most ? running : corpus.most);
+    return kin_exact_gpu_with_slack(running > corpus.most ? running : corpus.most);
 }

@@ -15,8 +15,8 @@
  * for fp32). Either the sample is LEAST_SAMPLE, and the room holds it all, or about EXPECTED are
  * wanted of a longer one, and the room is nearly empty after it was tightened.
  *
- * Where near groups are known (fused_kernels.h: kin_fused_coarse), their tiles are the columns, all
- * of them, and cost no more for many points than for few.
+ * Where near groups are known (screen_kernels.h: kin_screen_gpu_coarse), their tiles are the
+ * columns, all of them, and cost no more for many points than for few.
  *
  * The order of a room depends on who came first; the wanted number does not.
  *
@@ -165,7 +165,7 @@ static __device__ void write_worst(const near_args &a, int64_t tile, float squar
 {
     /* The plan sums in another order: what is as far as the wanted tile shall be met. */
     const float wide = __fmul_ru(square, 1.0F + 0x1p-10F);
-    kin_fused_worst worst = {};
+    kin_screen_gpu_worst worst = {};
     worst.far = __fsqrt_ru(wide);
     worst.integer = wide < 0x1p30F ? (int32_t)ceilf(wide) : INT32_MAX;
     a.job.worst[tile] = worst;
@@ -174,7 +174,7 @@ static __device__ void write_worst(const near_args &a, int64_t tile, float squar
 /* Columns of a block, and the tile of each. A block's rows are of one pair of groups. */
 static __device__ __forceinline__ int64_t columns_of(const near_args &a, int64_t first)
 {
-    const kin_fused_coarse &coarse = a.job.coarse;
+    const kin_screen_gpu_coarse &coarse = a.job.coarse;
     return coarse.groups == NULL
                ? a.sample
                : (int64_t)coarse.counts[first / (2 * coarse.tiles)] * coarse.tiles;
@@ -182,7 +182,7 @@ static __device__ __forceinline__ int64_t columns_of(const near_args &a, int64_t
 
 static __device__ __forceinline__ int64_t tile_of(const near_args &a, int64_t first, int64_t place)
 {
-    const kin_fused_coarse &coarse = a.job.coarse;
+    const kin_screen_gpu_coarse &coarse = a.job.coarse;
     if (coarse.groups == NULL) {
         return place * a.tiles / a.sample;
     }
@@ -228,7 +228,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     tighten(a.wanted, shared);
     __syncwarp();
     const int64_t tile = first + row;
-    if (threadIdx.x % 32 == 0 && tile < a.job.set.padded / KIN_FUSED_TILE) {
+    if (threadIdx.x % 32 == 0 && tile < a.job.set.padded / KIN_SCREEN_GPU_TILE) {
         write_worst(a, tile, tile < a.tiles ? shared->threshold[row] : 0.0F);
     }
 }
@@ -238,7 +238,7 @@ static __global__ void __launch_bounds__(THREADS)
     near_all_kernel(const __grid_constant__ near_args a)
 {
     const int64_t tile = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (tile < a.job.set.padded / KIN_FUSED_TILE) {
+    if (tile < a.job.set.padded / KIN_SCREEN_GPU_TILE) {
         write_worst(a, tile, tile < a.tiles ? INFINITY : 0.0F);
     }
 }
@@ -246,14 +246,14 @@ static __global__ void __launch_bounds__(THREADS)
 extern "C" int kin_graph_gpu_launch_near_tiles(kin_gpu_stream *stream,
                                                const kin_graph_gpu_near *job)
 {
-    const int64_t all = job->set.padded / KIN_FUSED_TILE;
+    const int64_t all = job->set.padded / KIN_SCREEN_GPU_TILE;
     const int64_t rows = (job->end > 0 ? job->end : all) - job->first;
     if (rows <= 0) {
         return 0;
     }
     near_args a = {};
     a.job = *job;
-    a.tiles = (job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    a.tiles = (job->set.points + KIN_SCREEN_GPU_TILE - 1) / KIN_SCREEN_GPU_TILE;
     if (job->coarse.groups == NULL && job->count >= a.tiles - 1) {
         const unsigned blocks = (unsigned)((all + THREADS - 1) / THREADS);
         near_all_kernel<<<blocks, THREADS, 0, stream->stream>>>(a);
@@ -279,7 +279,7 @@ extern "C" int kin_graph_gpu_launch_near_tiles(kin_gpu_stream *stream,
 /* A thread block a group, a thread a component. */
 static __global__ void group_centres_kernel(const __grid_constant__ kin_graph_gpu_groups job)
 {
-    const int64_t tiles = (job.set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    const int64_t tiles = (job.set.points + KIN_SCREEN_GPU_TILE - 1) / KIN_SCREEN_GPU_TILE;
     const int32_t cols = job.set.frame.cols;
     const int64_t first = (int64_t)blockIdx.x * job.tiles;
     const int64_t end = min(first + job.tiles, tiles);
@@ -295,7 +295,7 @@ static __global__ void group_centres_kernel(const __grid_constant__ kin_graph_gp
 extern "C" int kin_graph_gpu_launch_group_centres(kin_gpu_stream *stream,
                                                   const kin_graph_gpu_groups *job)
 {
-    const int64_t tiles = (job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    const int64_t tiles = (job->set.points + KIN_SCREEN_GPU_TILE - 1) / KIN_SCREEN_GPU_TILE;
     const int64_t groups = (tiles + job->tiles - 1) / job->tiles;
     if (groups > 0) {
         group_centres_kernel<<<(unsigned)groups, 128, 0, stream->stream>>>(*job);

@@ -19,16 +19,16 @@ static __device__ __forceinline__ float kin_graph_gpu_dot_halves(uint32_t a, uin
     return fmaf(x.y, y.y, fmaf(x.x, y.x, sum));
 }
 
-/* The order of the cost of positions i and j (fused_set.h), in all threads of the team. */
-static __device__ __forceinline__ uint32_t kin_graph_gpu_cost_order(const kin_fused_set &set,
+/* The order of the cost of positions i and j (screen_set_gpu.h), in all threads of the team. */
+static __device__ __forceinline__ uint32_t kin_graph_gpu_cost_order(const kin_screen_gpu_set &set,
                                                                     uint32_t i, uint32_t j)
 {
     const int32_t chunks = set.frame.row_bytes / (int32_t)sizeof(uint4); /* a multiple of 8 */
     const uint4 *a = (const uint4 *)set.rounded + (int64_t)i * chunks;
     const uint4 *b = (const uint4 *)set.rounded + (int64_t)j * chunks;
-    const kin_fused_word own = set.facts[i].term;
-    const kin_fused_word other = set.facts[j].term;
-    const bool halves = set.frame.type == KIN_FUSED_F16;
+    const kin_screen_gpu_word own = set.facts[i].term;
+    const kin_screen_gpu_word other = set.facts[j].term;
+    const bool halves = set.frame.type == KIN_SCREEN_GPU_F16;
     float sum = 0.0F;
     int32_t whole = 0;
 #pragma unroll 4
@@ -72,8 +72,8 @@ enum {
 /* This thread's components of a row from `first` on, transformed; 0 behind the last one, which adds
  * nothing in any metric. dtype: NONE where rows are not aligned. */
 static __device__ __forceinline__ void
-kin_graph_gpu_components(const kin_fused_rows &rows, kith_dtype dtype, uint32_t row, int32_t first,
-                         double (&values)[KIN_GRAPH_GPU_UNROLL])
+kin_graph_gpu_components(const kin_screen_gpu_rows &rows, kith_dtype dtype, uint32_t row,
+                         int32_t first, double (&values)[KIN_GRAPH_GPU_UNROLL])
 {
     const char *data = (const char *)rows.data + (int64_t)row * rows.stride_bytes;
 #define LOAD(DTYPE)                                                                   \
@@ -94,7 +94,7 @@ kin_graph_gpu_components(const kin_fused_rows &rows, kith_dtype dtype, uint32_t 
 
 /* The canonical key of two rows, in all threads of the team. */
 template <kith_metric STEP>
-static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows &rows,
+static __device__ __forceinline__ double kin_graph_gpu_key(const kin_screen_gpu_rows &rows,
                                                            kith_dtype dtype, uint32_t a, uint32_t b)
 {
     if constexpr (kin_pair_is_whole<STEP>) {

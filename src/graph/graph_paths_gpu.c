@@ -31,7 +31,7 @@ int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths)
 /* What is gone when links are made. */
 typedef struct making {
     kin_hold *hold;
-    kin_fused_device on;
+    kin_screen_gpu_device on;
     const kin_graph_gpu_kernels *kernels;
     kin_graph_gpu_paths *paths;
     int64_t k; /* of the graph */
@@ -132,7 +132,7 @@ static kith_status link_graph(kith_ctx *ctx, kin_graph_gpu_paths *paths,
 {
     KIN_HOLD(hold, ctx);
     making m = {.hold = &hold,
-                .on = kin_fused_device_of(ctx, paths->gpu),
+                .on = kin_screen_gpu_device_of(ctx, paths->gpu),
                 .kernels = paths->gpu->module->graph,
                 .paths = paths,
                 .k = graph->k};
@@ -161,10 +161,10 @@ static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                            const kin_graph_gpu_ground *ground)
 {
-    const kin_fused_source source = {.matrix = ground->points,
-                                     .distance = &ground->distance,
-                                     .name = "points",
-                                     .apart = KIN_GRAPH_GPU_MOST_EQUAL};
+    const kin_screen_gpu_source source = {.matrix = ground->points,
+                                          .distance = &ground->distance,
+                                          .name = "points",
+                                          .apart = KIN_GRAPH_GPU_MOST_EQUAL};
     const kith_report before = ctx->report;
     const int32_t number = paths->gpu->number;
     kith_status status = KITH_OK;
@@ -176,9 +176,9 @@ static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
     }
     do {
         ctx->report = before;
-        status = kin_fused_corpus_make(ctx, paths->gpu, &source, ground->points->dtype, ground->k,
-                                       &paths->own);
-    } while (kin_fused_again(ctx, paths->gpu, status));
+        status = kin_exact_gpu_corpus_make(ctx, paths->gpu, &source, ground->points->dtype,
+                                           ground->k, &paths->own);
+    } while (kin_exact_gpu_again(ctx, paths->gpu, status));
     paths->corpus = paths->own;
     kin_gpu_break_step(paths->gpu);
     return status;
@@ -198,7 +198,7 @@ typedef struct trial {
     kith_ctx *ctx;
     const kin_graph_gpu_paths *paths;
     const kith_neighbors *graph;
-    kin_fused_facts facts[TRIED];
+    kin_screen_gpu_facts facts[TRIED];
     char *rows;
     kin_row_transform *transforms;
     double *values;
@@ -206,7 +206,7 @@ typedef struct trial {
 
 static kith_status take_row(const trial *t, int64_t place, uint32_t row)
 {
-    const kin_fused_rows *rows = &t->paths->corpus->prepared.rows;
+    const kin_screen_gpu_rows *rows = &t->paths->corpus->prepared.rows;
     const int64_t bytes = (int64_t)rows->cols * kith_dtype_bytes(rows->dtype);
     return kin_gpu_download(t->ctx, t->paths->gpu, t->rows + place * bytes,
                             (const char *)rows->data + (int64_t)row * rows->stride_bytes,
@@ -215,7 +215,7 @@ static kith_status take_row(const trial *t, int64_t place, uint32_t row)
 
 static kith_status take_pair(trial *t, int64_t i)
 {
-    const kin_fused_set *set = &t->paths->corpus->prepared.set;
+    const kin_screen_gpu_set *set = &t->paths->corpus->prepared.set;
     const int64_t position = i * set->points / TRIED;
     uint32_t row = 0;
     KIN_TRY(kin_gpu_download(t->ctx, t->paths->gpu, &row, set->ids + position, sizeof row));
@@ -231,10 +231,10 @@ static kith_status take_pair(trial *t, int64_t i)
 }
 
 /* Whole numbers lose nothing: what queries of another type lose that are rounded to such. */
-static kin_fused_facts facts_of(const trial *t, int64_t i)
+static kin_screen_gpu_facts facts_of(const trial *t, int64_t i)
 {
-    const kin_fused_frame *frame = &t->paths->corpus->prepared.set.frame;
-    kin_fused_facts facts = t->facts[i];
+    const kin_screen_gpu_frame *frame = &t->paths->corpus->prepared.set.frame;
+    kin_screen_gpu_facts facts = t->facts[i];
     if (frame->bound == KIN_BOUND_INTEGER) {
         facts.lost = (float)sqrt((double)frame->cols / 12.0);
     }
@@ -244,8 +244,8 @@ static kin_fused_facts facts_of(const trial *t, int64_t i)
 static kith_status count_coarse(const trial *t, int64_t *coarse)
 {
     const kin_distance *distance = &t->paths->distance;
-    const kin_fused_rows *own = &t->paths->corpus->prepared.rows;
-    const kin_fused_frame *frame = &t->paths->corpus->prepared.set.frame;
+    const kin_screen_gpu_rows *own = &t->paths->corpus->prepared.rows;
+    const kin_screen_gpu_frame *frame = &t->paths->corpus->prepared.set.frame;
     const kin_rows rows = {
         .matrix = {.data = t->rows,
                    .rows = 2 * TRIED,
@@ -263,7 +263,7 @@ static kith_status count_coarse(const trial *t, int64_t *coarse)
         double key = 0.0;
         kin_metric_keys(distance, &query, &rows, &other, 1, &key);
         const double cost = key / frame->key_scale / (frame->scale * frame->scale);
-        const kin_fused_facts facts = facts_of(t, i);
+        const kin_screen_gpu_facts facts = facts_of(t, i);
         *coarse += cost > 0.0 && kin_graph_gpu_blurs(frame, &facts, cost);
     }
     return KITH_OK;
@@ -275,7 +275,7 @@ static kith_status count_coarse(const trial *t, int64_t *coarse)
 static kith_status try_rounding(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                 const kith_neighbors *graph, bool *fine)
 {
-    const kin_fused_rows *rows = &paths->corpus->prepared.rows;
+    const kin_screen_gpu_rows *rows = &paths->corpus->prepared.rows;
     const uint64_t bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
     const uint64_t expanded = (uint64_t)kin_round_up(rows->cols, KIN_METRIC_LANES);
     trial t = {.ctx = ctx, .paths = paths, .graph = graph};
@@ -300,17 +300,17 @@ static kith_status try_rounding(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
 /* The corpus' own, or one more. */
 static kith_status take_bytes(kith_ctx *ctx, kin_graph_gpu_paths *paths)
 {
-    const kin_fused_corpus *corpus = paths->corpus;
-    const kin_fused_device on = kin_fused_device_of(ctx, paths->gpu);
+    const kin_exact_gpu_corpus *corpus = paths->corpus;
+    const kin_screen_gpu_device on = kin_screen_gpu_device_of(ctx, paths->gpu);
     paths->rounded = corpus->glance != NULL ? &corpus->glance->prepared : &paths->bytes;
     return corpus->glance != NULL
                ? KITH_OK
-               : kin_fused_prepare_bytes(&on, &corpus->prepared, NULL, &paths->bytes);
+               : kin_screen_gpu_prepare_bytes(&on, &corpus->prepared, NULL, &paths->bytes);
 }
 
 /* Queries of another type than whole numbers may have any length, and their products with these
  * would have to be rounded as finely as they are short. */
-static bool has_rounded_walks(const kin_fused_prepared *own)
+static bool has_rounded_walks(const kin_screen_gpu_prepared *own)
 {
     return own->set.frame.bound != KIN_BOUND_INTEGER || own->rows.metric != KITH_INNER_PRODUCT;
 }
@@ -319,7 +319,7 @@ static bool has_rounded_walks(const kin_fused_prepared *own)
 static kith_status make_middle(kith_ctx *ctx, kin_graph_gpu_paths *paths)
 {
     const double middle = 128.0;
-    const kin_fused_set *set = &paths->corpus->prepared.set;
+    const kin_screen_gpu_set *set = &paths->corpus->prepared.set;
     const uint64_t cols = (uint64_t)set->frame.cols;
     double *values = NULL;
     if (set->frame.bound != KIN_BOUND_INTEGER || paths->corpus->prepared.rows.dtype != KITH_U8) {
@@ -335,9 +335,9 @@ static kith_status make_middle(kith_ctx *ctx, kin_graph_gpu_paths *paths)
     return kin_gpu_upload(ctx, paths->gpu, paths->middle, values, cols * sizeof *values);
 }
 
-kin_fused_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked)
+kin_screen_gpu_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked)
 {
-    kin_fused_frame frame = paths->rounded->set.frame;
+    kin_screen_gpu_frame frame = paths->rounded->set.frame;
     if (frame.bound == KIN_BOUND_INTEGER && asked != paths->corpus->prepared.rows.dtype) {
         frame.bound = KIN_BOUND_DISTANCE;
         frame.mean = paths->middle;
@@ -348,17 +348,17 @@ kin_fused_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dt
 static kith_status choose_rounded(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                                   const kith_neighbors *graph)
 {
-    const kin_fused_prepared *own = &paths->corpus->prepared;
-    const kin_fused_frame *frame = &own->set.frame;
+    const kin_screen_gpu_prepared *own = &paths->corpus->prepared;
+    const kin_screen_gpu_frame *frame = &own->set.frame;
     bool fine = true;
     if (!own->plain || own->set.points < LEAST_ROUNDED || !has_rounded_walks(own)) {
         return KITH_OK;
     }
-    if (frame->type == KIN_FUSED_F16 && frame->bound == KIN_BOUND_DISTANCE &&
+    if (frame->type == KIN_SCREEN_GPU_F16 && frame->bound == KIN_BOUND_DISTANCE &&
         own->byte_candidates > 0.0 && own->byte_candidates <= MOST_LEFT * (double)own->byte_k) {
         return take_bytes(ctx, paths);
     }
-    if (frame->type == KIN_FUSED_F16 || frame->bound == KIN_BOUND_INTEGER) {
+    if (frame->type == KIN_SCREEN_GPU_F16 || frame->bound == KIN_BOUND_INTEGER) {
         KIN_TRY(try_rounding(ctx, paths, graph, &fine));
     }
     paths->rounded = fine ? own : NULL;
@@ -387,8 +387,8 @@ static void free_paths(void *thing)
     kin_free(ctx, paths->parts);
     kin_gpu_free(paths->gpu, paths->middle);
     kin_gpu_free(paths->gpu, paths->links);
-    kin_fused_prepared_free(ctx, paths->gpu, &paths->bytes);
-    kin_fused_corpus_free(ctx, paths->own);
+    kin_screen_gpu_prepared_free(ctx, paths->gpu, &paths->bytes);
+    kin_exact_gpu_corpus_free(ctx, paths->own);
     kin_free(ctx, paths);
 }
 
@@ -425,7 +425,7 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
     *out = NULL;
     KIN_TRY(refuse(ctx, ground));
     kith_status status = ground->shared ? kin_gpu_each_make(ctx, gpu, &each, made) : KITH_OK;
-    const bool alone = !ground->shared || kin_fused_team_yields(ctx, status);
+    const bool alone = !ground->shared || kin_exact_gpu_team_yields(ctx, status);
     if (alone) {
         ctx->report = before;
         status = make_paths(&own, ctx, gpu, &made[0]);

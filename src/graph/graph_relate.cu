@@ -95,7 +95,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" int kin_graph_gpu_launch_relate(kin_gpu_stream *stream, const kin_graph_gpu_relate *job)
 {
-    const kin_fused_rows *rows = &job->rows;
+    const kin_screen_gpu_rows *rows = &job->rows;
     if (rows->rows == 0) {
         return 0;
     }

@@ -84,7 +84,7 @@ static kin_graph_request near_request(const kin_graph_request *request, int64_t 
         .k = kin_min_i64(kin_min_i64(wished, KIN_GRAPH_GPU_MOST_K), kin_max_i64(rows - 1, 1)),
         .share = request->share,
         .rounds = is_product(request) ? -1 : 0,
-        .place = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE,
+        .place = KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE,
         .seed = request->seed};
 }
 
@@ -119,7 +119,7 @@ static bool wants_floats(const kin_graph_request *request, kith_dtype dtype)
     return request->distance.metric == KITH_KL && dtype != KITH_F32;
 }
 
-static kith_matrix matrix_of(const kin_fused_rows *rows)
+static kith_matrix matrix_of(const kin_screen_gpu_rows *rows)
 {
     return (kith_matrix){.data = rows->data,
                          .rows = rows->rows,
@@ -139,7 +139,7 @@ static kith_status make_ids(const kin_graph_gpu_run *run, int64_t k, kin_graph_g
 /* ---- The relative ---------------------------------------------------------------------------- */
 
 /* data: related rows, or NULL. words: of each row its length, or NULL. */
-static kith_status relate(const kin_graph_gpu_run *run, const kin_fused_rows *rows,
+static kith_status relate(const kin_graph_gpu_run *run, const kin_screen_gpu_rows *rows,
                           kin_graph_gpu_relation relation, float *data, uint64_t *words)
 {
     const kin_graph_gpu_relate job = {
@@ -206,24 +206,25 @@ static kith_status compare_lengths(const kin_graph_gpu_run *run, const uint64_t 
 /* Rows by falling length; of those that are equally long the first. */
 static kith_status sort_rows(const kin_graph_gpu_run *run, uint32_t *order, bool *differ)
 {
-    const kin_fused_device *on = &run->on;
+    const kin_screen_gpu_device *on = &run->on;
     const kin_graph_gpu_relation relation = relation_of(run->request->distance.metric);
     uint64_t *words = NULL;
     void *scratch = NULL;
     uint64_t bytes = 0;
     KIN_HOLD(hold, on->ctx);
     KIN_GPU_NEW(&hold, on->gpu, words, (uint64_t)run->rows, "lengths");
-    kin_fused_sort job = {.nearest = words,
-                          .points = run->rows,
-                          .cell_count = UINT32_MAX,
-                          .order = order,
-                          .scratch_bytes = &bytes};
+    kin_screen_gpu_sort job = {.nearest = words,
+                               .points = run->rows,
+                               .cell_count = UINT32_MAX,
+                               .order = order,
+                               .scratch_bytes = &bytes};
     KIN_TRY(relate(run, &run->points.rows, relation, NULL, words));
-    KIN_TRY(kin_fused_launched(&run->on, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(
+        kin_screen_gpu_launched(&run->on, on->kernels->sort(on->stream, &job), "planning a sort"));
     KIN_TRY(kin_gpu_hold_alloc(&hold, on->gpu, &scratch, bytes, "room for sorting"));
     job.scratch = scratch;
-    KIN_TRY(kin_fused_launched(&run->on, on->kernels->sort(on->stream, &job),
-                               "sorting rows by length"));
+    KIN_TRY(kin_screen_gpu_launched(&run->on, on->kernels->sort(on->stream, &job),
+                                    "sorting rows by length"));
     return compare_lengths(run, words, order, differ);
 }
 
@@ -254,7 +255,7 @@ typedef struct asking {
 static kith_status make_corpus(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found,
                                asking *a)
 {
-    kin_fused_rows longest = run->points.rows;
+    kin_screen_gpu_rows longest = run->points.rows;
     longest.rows = found->of_count;
     longest.stride_bytes = (int64_t)longest.cols * kith_dtype_bytes(longest.dtype);
     KIN_TRY(kin_gpu_hold_alloc(a->hold, run->on.gpu, &a->rows,
@@ -281,7 +282,7 @@ static kith_status make_corpus(const kin_graph_gpu_run *run, const kin_graph_gpu
 
 static kith_status make_queries(const kin_graph_gpu_run *run, asking *a)
 {
-    const kin_fused_rows *rows = &run->points.rows;
+    const kin_screen_gpu_rows *rows = &run->points.rows;
     a->queries = matrix_of(rows);
     if (!wants_floats(run->request, rows->dtype)) {
         return KITH_OK;
@@ -303,12 +304,13 @@ static kith_status search_share(const kin_graph_gpu_run *run, const asking *a,
     kin_gpu_divide(run->rows, 1, kin_gpu_parts(gpu), firsts);
     const int64_t first = firsts[kin_gpu_part(gpu)];
     const int64_t rows = firsts[kin_gpu_part(gpu) + 1] - first;
-    const kith_matrix queries = kin_fused_part_of(&a->queries, first, rows);
-    const kith_neighbors found = kin_fused_rows_of(out, first, rows);
-    const kin_fused_query query = {&queries, "queries", request,
-                                   KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &found};
+    const kith_matrix queries = kin_exact_gpu_part_of(&a->queries, first, rows);
+    const kith_neighbors found = kin_exact_gpu_rows_of(out, first, rows);
+    const kin_exact_gpu_query query = {&queries, "queries", request,
+                                       KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE,
+                                       &found};
     gpu->seat = NULL;
-    const kith_status status = kin_fused_search(run->on.ctx, gpu, &a->corpus, &query);
+    const kith_status status = kin_exact_gpu_search(run->on.ctx, gpu, &a->corpus, &query);
     gpu->seat = seat;
     KIN_TRY(status);
     return kin_gpu_gather(run->on.ctx, gpu, out->ids, (uint64_t)out->k * sizeof *out->ids, firsts);
@@ -353,21 +355,23 @@ static uint64_t longest_bytes(const kith_matrix *points, const kin_graph_request
     corpus.rows = longest_of(rows);
     const uint64_t a_word = sizeof(uint64_t) + 6 * sizeof(uint32_t); /* with the room of a sort */
     const uint64_t sorting = kin_size_add(kin_size_mul(n, a_word), 1u << 20);
-    const kin_fused_meeting meeting = {.queries = &queries,
-                                       .request = &search,
-                                       .place = KIN_FUSED_DATA_ON_DEVICE,
-                                       .corpus_dtype = queries.dtype,
-                                       .corpus_rows = corpus.rows,
-                                       .screens = kin_fused_screens(&search, corpus.rows, rows)};
-    const uint64_t own = kin_fused_prepared_bytes(&corpus, corpus.rows, &search.distance,
-                                                  queries.dtype, KIN_FUSED_DATA_ON_DEVICE, true)
-                             .most;
+    const kin_exact_gpu_meeting meeting = {.queries = &queries,
+                                           .request = &search,
+                                           .place = KIN_EXACT_GPU_DATA_ON_DEVICE,
+                                           .corpus_dtype = queries.dtype,
+                                           .corpus_rows = corpus.rows,
+                                           .screens =
+                                               kin_exact_gpu_screens(&search, corpus.rows, rows)};
+    const uint64_t own =
+        kin_screen_gpu_prepared_bytes(&corpus, corpus.rows, &search.distance, queries.dtype,
+                                      KIN_EXACT_GPU_DATA_ON_DEVICE, true)
+            .most;
     const uint64_t given = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype);
     const uint64_t others =
         kin_size_add(kin_size_mul((uint64_t)corpus.rows, given + (logs ? floats : 0)),
                      wants_floats(request, points->dtype) ? kin_size_mul(n, floats) : 0);
-    const uint64_t searching =
-        kin_size_add(kin_size_add(own, others), kin_fused_stripe_bytes(&meeting, rows, UINT64_MAX));
+    const uint64_t searching = kin_size_add(kin_size_add(own, others),
+                                            kin_exact_gpu_stripe_bytes(&meeting, rows, UINT64_MAX));
     const uint64_t ids = kin_size_mul(n, (uint64_t)search.k * sizeof(uint32_t));
     return kin_size_add(ids, searching > sorting ? searching : sorting);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Consecutive positions are near each other (exact_prepare.h): what a task reads, it reads often.
+/* Consecutive positions are near each other (screen_prepare.h): what a task reads, it reads often.
  */
 enum { POINTS_A_PASS = 1024, POINTS_A_TASK = 128, SIDES = 2, KINDS = 2 };
 

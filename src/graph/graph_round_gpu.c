@@ -75,7 +75,7 @@ static kith_status lengthen(kin_graph_gpu_run *run, int32_t times, bool *longer)
     kin_gpu_free(run->on.gpu, run->graph.words);
     run->graph = next; /* the run's to free, whatever comes */
     run->candidates = candidates;
-    KIN_TRY(kin_fused_launched(&run->on, error, "making lists longer"));
+    KIN_TRY(kin_screen_gpu_launched(&run->on, error, "making lists longer"));
     KIN_TRY(kin_graph_gpu_fill_up(run, (kin_graph_gpu_fill){.wanted = next.length}));
     const int32_t half = next.length / 2;
     run->evaluations += (double)run->count * (double)half;

@@ -57,10 +57,10 @@ typedef struct kin_graph_gpu_share {
 } kin_graph_gpu_share;
 
 typedef struct kin_graph_gpu_run {
-    kin_fused_device on;
+    kin_screen_gpu_device on;
     kin_hold *hold; /* what lives as long as it does */
     const kin_graph_gpu_kernels *kernels;
-    kin_fused_corpus *corpus;
+    kin_exact_gpu_corpus *corpus;
     const kin_graph_request *request; /* without zeros */
     const kith_neighbors *out;
     bool screened;
@@ -179,9 +179,9 @@ uint64_t kin_graph_gpu_relatives_bytes(const kith_matrix *points, const kin_grap
 /* What tells near tiles from others (graph_screen_gpu.c). */
 typedef struct kin_graph_gpu_nearness {
     kin_hold hold;
-    kin_fused_worst *worst;  /* of each tile: how far its near ones are */
-    float *radii;            /* zeros: balls are points */
-    kin_fused_coarse coarse; /* where near tiles are looked for; none: everywhere */
+    kin_screen_gpu_worst *worst;  /* of each tile: how far its near ones are */
+    float *radii;                 /* zeros: balls are points */
+    kin_screen_gpu_coarse coarse; /* where near tiles are looked for; none: everywhere */
     uint32_t *groups;
     uint32_t *counts;
 } kin_graph_gpu_nearness;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. The exact engine's screen, cut short: seeds (a block's own surroundings), then stages that
- * meet near tiles alone (fused_stage.h: near). Rows of a tile stand by their reach then, as those
- * of the exact engine's runs do; rows of graphs that are made one have the reach that they know
- * already. Its lists become the graph, and empty places are filled by chance. Sets without balls
- * have their seeds alone.
+ * meet near tiles alone (screen_stage_gpu.h: near). Rows of a tile stand by their reach then, as
+ * those of the exact engine's runs do; rows of graphs that are made one have the reach that they
+ * know already. Its lists become the graph, and empty places are filled by chance. Sets without
+ * balls have their seeds alone.
  *
  * Memory. Lists with the room that the exact engine gives them, less where that does not fit; they
  * are gone before the rounds begin.
@@ -40,8 +40,8 @@ static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_n
     kin_gpu *gpu = run->on.gpu;
     kin_graph_gpu_near job = *all;
     int64_t firsts[KIN_GPU_TEAM_MOST + 1];
-    kin_gpu_divide(job.set.padded / KIN_FUSED_TILE, KIN_GRAPH_GPU_NEAR_TILES, kin_gpu_parts(gpu),
-                   firsts);
+    kin_gpu_divide(job.set.padded / KIN_SCREEN_GPU_TILE, KIN_GRAPH_GPU_NEAR_TILES,
+                   kin_gpu_parts(gpu), firsts);
     job.first = firsts[kin_gpu_part(gpu)];
     job.end = firsts[kin_gpu_part(gpu) + 1];
     KIN_TRY(KIN_GRAPH_LAUNCH(run, near_tiles, &job, "finding near tiles"));
@@ -52,11 +52,11 @@ static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_n
 
 /* Groups as the tiles of a set. */
 typedef struct coarse_set {
-    kin_fused_set set;
+    kin_screen_gpu_set set;
     int32_t tiles; /* of a group */
     float *centres;
     float *radii;
-    kin_fused_worst *worst;
+    kin_screen_gpu_worst *worst;
 } coarse_set;
 
 /* Tiles of a group. */
@@ -74,13 +74,13 @@ static kith_status make_coarse(const kin_graph_gpu_run *run, kin_hold *hold, coa
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
     const char *what = "groups of tiles";
-    const kin_fused_set *set = &run->points.set;
-    const int64_t all = kin_fused_tiles_of(set->points);
+    const kin_screen_gpu_set *set = &run->points.set;
+    const int64_t all = kin_screen_gpu_tiles_of(set->points);
     coarse->tiles = group_tiles(all);
     const int64_t count = kin_ceil_div(all, coarse->tiles);
-    coarse->set = (kin_fused_set){.frame = set->frame, .points = count * KIN_FUSED_TILE};
-    coarse->set.padded = kin_round_up(coarse->set.points, KIN_FUSED_BLOCK);
-    const uint64_t tiles = (uint64_t)(coarse->set.padded / KIN_FUSED_TILE);
+    coarse->set = (kin_screen_gpu_set){.frame = set->frame, .points = count * KIN_SCREEN_GPU_TILE};
+    coarse->set.padded = kin_round_up(coarse->set.points, KIN_SCREEN_GPU_BLOCK);
+    const uint64_t tiles = (uint64_t)(coarse->set.padded / KIN_SCREEN_GPU_TILE);
     KIN_GPU_NEW(hold, gpu, coarse->centres, kin_size_mul(tiles, (uint64_t)set->frame.cols), what);
     KIN_GPU_NEW(hold, gpu, coarse->radii, tiles, what);
     KIN_GPU_NEW(hold, gpu, coarse->worst, tiles, what);
@@ -99,21 +99,22 @@ static kith_status plan_groups(const kin_graph_gpu_run *run, const coarse_set *c
                                kin_graph_gpu_nearness *nearness)
 {
     kin_gpu *gpu = run->on.gpu;
-    const uint64_t blocks = (uint64_t)(coarse->set.padded / KIN_FUSED_BLOCK);
+    const uint64_t blocks = (uint64_t)(coarse->set.padded / KIN_SCREEN_GPU_BLOCK);
     KIN_GPU_NEW(&nearness->hold, gpu, nearness->groups, blocks * ROOM, "near groups");
     KIN_GPU_NEW(&nearness->hold, gpu, nearness->counts, blocks, "near groups");
-    const kin_fused_plan plan = {.rows = coarse->set,
-                                 .cols = coarse->set,
-                                 .first = 0,
-                                 .last = kin_fused_tiles_of(coarse->set.points),
-                                 .row_worst = coarse->worst,
-                                 .col_worst = coarse->worst,
-                                 .tiles = nearness->groups,
-                                 .tiles_a_block = ROOM,
-                                 .counts = nearness->counts};
-    KIN_TRY(kin_fused_launched(&run->on, run->on.kernels->plan(run->on.stream, &plan),
-                               "finding near groups"));
-    nearness->coarse = (kin_fused_coarse){nearness->groups, nearness->counts, ROOM, coarse->tiles};
+    const kin_screen_gpu_plan plan = {.rows = coarse->set,
+                                      .cols = coarse->set,
+                                      .first = 0,
+                                      .last = kin_screen_gpu_tiles_of(coarse->set.points),
+                                      .row_worst = coarse->worst,
+                                      .col_worst = coarse->worst,
+                                      .tiles = nearness->groups,
+                                      .tiles_a_block = ROOM,
+                                      .counts = nearness->counts};
+    KIN_TRY(kin_screen_gpu_launched(&run->on, run->on.kernels->plan(run->on.stream, &plan),
+                                    "finding near groups"));
+    nearness->coarse =
+        (kin_screen_gpu_coarse){nearness->groups, nearness->counts, ROOM, coarse->tiles};
     return KITH_OK;
 }
 
@@ -131,18 +132,18 @@ static kith_status make_nearness(const kin_graph_gpu_run *run, kin_graph_gpu_nea
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
-    const kin_fused_set *set = &run->points.set;
-    const uint64_t tiles = (uint64_t)(set->padded / KIN_FUSED_TILE);
+    const kin_screen_gpu_set *set = &run->points.set;
+    const uint64_t tiles = (uint64_t)(set->padded / KIN_SCREEN_GPU_TILE);
     const char *what = "how far near tiles are";
     KIN_GPU_NEW(&nearness->hold, gpu, nearness->worst, tiles, what);
     KIN_GPU_NEW(&nearness->hold, gpu, nearness->radii, tiles, what);
     KIN_TRY(kin_gpu_fill(ctx, gpu, nearness->worst, 0, tiles * sizeof *nearness->worst));
     KIN_TRY(kin_gpu_fill(ctx, gpu, nearness->radii, 0, tiles * sizeof *nearness->radii));
-    if (kin_fused_is_wide(set->points)) {
+    if (kin_screen_gpu_is_wide(set->points)) {
         KIN_TRY(find_groups(run, nearness));
     }
     const int64_t count =
-        kin_max_i64(1, (int64_t)(run->near_share * (double)kin_fused_tiles_of(set->points)));
+        kin_max_i64(1, (int64_t)(run->near_share * (double)kin_screen_gpu_tiles_of(set->points)));
     const kin_graph_gpu_near job = {
         .set = *set, .coarse = nearness->coarse, .count = count, .worst = nearness->worst};
     return find_near(run, &job);
@@ -185,39 +186,39 @@ bool kin_graph_gpu_knows_reach(const kin_graph_gpu_run *run)
 /* What is farther than the k-th entry of a list is not among the k of the union. Entries serve as
  * reach and go: the screen meets those that are near once more, and of what it finds no two may be
  * one. */
-static kith_status take_reach(const kin_graph_gpu_run *run, kin_fused_work *work)
+static kith_status take_reach(const kin_graph_gpu_run *run, kin_screen_gpu_work *work)
 {
     if (!kin_graph_gpu_knows_reach(run) || run->graph.length > work->lists.capacity) {
         return KITH_OK;
     }
-    const kin_fused_device *on = &run->on;
-    kin_fused_lists known = work->lists;
+    const kin_screen_gpu_device *on = &run->on;
+    kin_screen_gpu_lists known = work->lists;
     known.k = (int32_t)run->wanted;
     const kin_graph_gpu_hand hand = {.graph = run->graph, .lists = known};
     const int64_t first = run->graph.first;
     const int64_t own = kin_graph_gpu_behind(&run->graph) - first;
-    const kin_fused_tighten reach = {.set = kin_fused_set_part(&work->rows, first, own),
-                                     .cols_set = work->cols,
-                                     .lists = kin_fused_lists_part(&known, first, own)};
+    const kin_screen_gpu_tighten reach = {.set = kin_screen_gpu_set_part(&work->rows, first, own),
+                                          .cols_set = work->cols,
+                                          .lists = kin_screen_gpu_lists_part(&known, first, own)};
     KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &hand, "handing lists over"));
-    KIN_TRY(kin_fused_launched(&run->on, on->kernels->tighten(on->stream, &reach),
-                               "finding thresholds"));
+    KIN_TRY(kin_screen_gpu_launched(&run->on, on->kernels->tighten(on->stream, &reach),
+                                    "finding thresholds"));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
                          (uint64_t)known.rows * sizeof *known.counts));
-    KIN_TRY(kin_fused_share_reach(on, &work->share, &known));
-    return kin_fused_work_reached(work);
+    KIN_TRY(kin_screen_gpu_share_reach(on, &work->share, &known));
+    return kin_screen_gpu_work_reached(work);
 }
 
 /* ---- The screen ------------------------------------------------------------------------------ */
 
-static kith_status run_screen(kin_graph_gpu_run *run, kin_fused_work *work,
+static kith_status run_screen(kin_graph_gpu_run *run, kin_screen_gpu_work *work,
                               kin_graph_gpu_nearness *near)
 {
-    if (!kin_fused_work_has_stages(work) || work->rows.centres == NULL) {
-        return kin_fused_work_seed(work);
+    if (!kin_screen_gpu_work_has_stages(work) || work->rows.centres == NULL) {
+        return kin_screen_gpu_work_seed(work);
     }
     if (!kin_graph_gpu_knows_reach(run)) {
-        KIN_TRY(kin_fused_runs_arrange(work, &run->corpus->prepared, KIN_FUSED_TILE));
+        KIN_TRY(kin_exact_gpu_runs_arrange(work, &run->corpus->prepared, KIN_SCREEN_GPU_TILE));
         run->points.set = work->rows;
     }
     KIN_TRY(make_nearness(run, near));
@@ -226,10 +227,10 @@ static kith_status run_screen(kin_graph_gpu_run *run, kin_fused_work *work,
     work->near_share = run->near_share;
     work->coarse = near->coarse;
     KIN_TRY(take_reach(run, work));
-    return kin_fused_work_run(work);
+    return kin_screen_gpu_work_run(work);
 }
 
-static kith_status adopt(const kin_graph_gpu_run *run, const kin_fused_work *work,
+static kith_status adopt(const kin_graph_gpu_run *run, const kin_screen_gpu_work *work,
                          const kin_graph_gpu_lists *graph)
 {
     const kin_graph_gpu_adopt job = {
@@ -240,27 +241,27 @@ static kith_status adopt(const kin_graph_gpu_run *run, const kin_fused_work *wor
 kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *graph)
 {
     const int64_t k = kin_min_i64(kin_graph_gpu_start_k(run->request), run->count);
-    kin_fused_work work = {.on = run->on,
-                           .rows = run->points.set,
-                           .cols = run->points.set,
-                           .graph = true,
-                           .cut_short = true,
-                           .shared = run->share.parts > 0,
-                           .col_worst = run->corpus->worst};
+    kin_screen_gpu_work work = {.on = run->on,
+                                .rows = run->points.set,
+                                .cols = run->points.set,
+                                .graph = true,
+                                .cut_short = true,
+                                .shared = run->share.parts > 0,
+                                .col_worst = run->corpus->worst};
     kin_graph_gpu_nearness near = {.hold = {.ctx = run->on.ctx}};
-    kin_fused_tally tally = {0};
+    kin_screen_gpu_tally tally = {0};
     double met = 0.0;
     uint64_t scope = 0;
     KIN_TRY(kin_gpu_agree(run->on.gpu, kin_gpu_scope(run->on.gpu), &scope));
-    KIN_TRY(kin_fused_work_make(&work, k, kin_graph_gpu_capacity(run->count, k, scope)));
+    KIN_TRY(kin_screen_gpu_work_make(&work, k, kin_graph_gpu_capacity(run->count, k, scope)));
     kith_status status = run_screen(run, &work, &near);
     KIN_THEN(status,
              run->share.parts > 0 ? kin_graph_gpu_make_empty(run, graph) : make_graph(run, graph));
     KIN_THEN(status, adopt(run, &work, graph));
-    KIN_THEN(status, kin_fused_work_tally(&work, &tally));
+    KIN_THEN(status, kin_screen_gpu_work_tally(&work, &tally));
     KIN_THEN(status, kin_gpu_add_up(run->on.gpu, tally.pairs - tally.skipped, &met));
-    run->evaluations += met * (double)(KIN_FUSED_BLOCK * KIN_FUSED_TILE);
+    run->evaluations += met * (double)(KIN_SCREEN_GPU_BLOCK * KIN_SCREEN_GPU_TILE);
     kin_hold_end(&near.hold);
-    kin_fused_work_free(&work);
+    kin_screen_gpu_work_free(&work);
     return status;
 }

@@ -38,13 +38,13 @@ enum { GATHERED = 8 };
 
 static int64_t sent_room(int64_t points, int32_t parts)
 {
-    return (points / parts + KIN_FUSED_BLOCK) * KIN_GRAPH_GPU_SLOTS / GATHERED;
+    return (points / parts + KIN_SCREEN_GPU_BLOCK) * KIN_GRAPH_GPU_SLOTS / GATHERED;
 }
 
 static uint64_t got_words(int64_t points, int32_t parts)
 {
     const uint64_t all =
-        kin_size_mul((uint64_t)(points / parts + KIN_FUSED_BLOCK), KIN_GRAPH_GPU_MOST_SAMPLES);
+        kin_size_mul((uint64_t)(points / parts + KIN_SCREEN_GPU_BLOCK), KIN_GRAPH_GPU_MOST_SAMPLES);
     return all < PIECE_WORDS ? all : PIECE_WORDS;
 }
 
@@ -76,7 +76,7 @@ kith_status kin_graph_gpu_share_make(kin_graph_gpu_run *run)
     if (share->parts == 0) {
         return KITH_OK;
     }
-    kin_gpu_divide(run->count, KIN_FUSED_BLOCK, share->parts, share->firsts);
+    kin_gpu_divide(run->count, KIN_SCREEN_GPU_BLOCK, share->parts, share->firsts);
     run->graph.first = share->firsts[share->part];
     run->graph.end = share->firsts[share->part + 1];
     share->got_words = got_words(run->count, share->parts);

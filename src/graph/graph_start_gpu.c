@@ -131,7 +131,7 @@ static kith_status bring_ids(giving *g, int which)
     const kin_graph_gpu_run *run = g->run;
     const kith_neighbors *graph = graph_of(g, which);
     g->ids[which] = graph->ids;
-    if ((run->request->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
+    if ((run->request->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
     const int64_t bytes = graph->k * (int64_t)sizeof *graph->ids;
@@ -341,7 +341,7 @@ kith_status kin_graph_gpu_begin(kin_graph_gpu_run *run, kin_graph_start start,
             kin_gpu_free(run->on.gpu, run->graph.words);
             run->graph.words = NULL;
         }
-    } while (kin_fused_again(run->on.ctx, run->on.gpu, status));
+    } while (kin_exact_gpu_again(run->on.ctx, run->on.gpu, status));
     return status;
 }
 
@@ -351,7 +351,7 @@ kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, b
     const double evaluations = run->evaluations;
     const kin_graph_gpu_relatives none = {0}; /* metrics whose sets have balls have no relatives */
     *wider = start == KIN_GRAPH_START_SCREEN && run->points.set.centres != NULL &&
-             run->points.set.rounded != NULL && !kin_fused_is_wide(run->count) &&
+             run->points.set.rounded != NULL && !kin_screen_gpu_is_wide(run->count) &&
              share > 2.0 * run->near_share;
     if (!*wider) {
         return KITH_OK;
@@ -390,9 +390,9 @@ static const double MOST_COARSE = 0.25; /* share of the lists */
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static double cost_of_order(kin_fused_type type, uint32_t order)
+static double cost_of_order(kin_screen_gpu_type type, uint32_t order)
 {
-    if (type == KIN_FUSED_S8) {
+    if (type == KIN_SCREEN_GPU_S8) {
         return (double)(int32_t)(order ^ 0x80000000u);
     }
     const uint32_t bits = (order >> 31) != 0 ? order & 0x7fffffffu : ~order;
@@ -401,18 +401,19 @@ static double cost_of_order(kin_fused_type type, uint32_t order)
     return (double)cost;
 }
 
-static bool is_blurred(const kin_fused_frame *frame, uint64_t word, const kin_fused_facts *facts)
+static bool is_blurred(const kin_screen_gpu_frame *frame, uint64_t word,
+                       const kin_screen_gpu_facts *facts)
 {
     return word != KIN_GRAPH_EMPTY &&
            kin_graph_gpu_blurs(frame, facts, cost_of_order(frame->type, (uint32_t)(word >> 32)));
 }
 
 static kith_status count_blurred(const kin_graph_gpu_run *run, uint64_t *words,
-                                 kin_fused_facts *facts, int64_t *blurred)
+                                 kin_screen_gpu_facts *facts, int64_t *blurred)
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
-    const kin_fused_set *set = &run->points.set;
+    const kin_screen_gpu_set *set = &run->points.set;
     const int64_t length = run->graph.length;
     const int64_t last = kin_min_i64(run->wanted, length) - 1;
     *blurred = 0;
@@ -432,7 +433,7 @@ static kith_status look(const kin_graph_gpu_run *run, bool *coarse)
 {
     kith_ctx *ctx = run->on.ctx;
     uint64_t *words = NULL;
-    kin_fused_facts facts[NEIGHBOURS];
+    kin_screen_gpu_facts facts[NEIGHBOURS];
     int64_t blurred = 0;
     KIN_HOLD(hold, ctx);
     KIN_NEW(&hold, words, (uint64_t)NEIGHBOURS * (uint64_t)run->graph.length,
@@ -515,7 +516,7 @@ static kith_status fill_anew(kin_graph_gpu_run *run)
 
 kith_status kin_graph_gpu_refine(kin_graph_gpu_run *run)
 {
-    const kin_fused_set *set = &run->points.set;
+    const kin_screen_gpu_set *set = &run->points.set;
     bool coarse = false;
     if (set->rounded == NULL || set->frame.bound != KIN_BOUND_DISTANCE || run->count < NEIGHBOURS) {
         return KITH_OK;

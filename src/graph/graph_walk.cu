@@ -72,7 +72,7 @@ static __device__ __forceinline__ void query_components(const kin_graph_gpu_walk
     }
 }
 
-static __device__ __forceinline__ bool is_degenerate(const kin_fused_rows &rows, int64_t row)
+static __device__ __forceinline__ bool is_degenerate(const kin_screen_gpu_rows &rows, int64_t row)
 {
     return rows.transforms != NULL && rows.transforms[row].degenerate != 0;
 }
@@ -216,7 +216,8 @@ static __device__ __forceinline__ void finish(const kin_graph_gpu_walk &job, con
     for (int32_t j = kin_graph_gpu_lane(); j < some; j += 32) {
         const int32_t rank = rank_of(w, keys, some, j);
         if (rank < job.k) {
-            job.pairs[i * job.k + rank] = kin_fused_pair{keys[j], kin_graph_position(w.list[j]), 0};
+            job.pairs[i * job.k + rank] =
+                kin_screen_gpu_pair{keys[j], kin_graph_position(w.list[j]), 0};
         }
     }
     if (kin_graph_gpu_lane() == 0) {
@@ -308,8 +309,8 @@ static __global__ void __launch_bounds__(CREW * 32, 1)
 template <kith_metric STEP>
 static int walk_launch(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
 {
-    const kin_fused_rows *queries = &job->queries;
-    const kin_fused_rows *points = &job->points;
+    const kin_screen_gpu_rows *queries = &job->queries;
+    const kin_screen_gpu_rows *points = &job->points;
     const int32_t staged = walk_at_least(points->cols, KIN_GRAPH_GPU_BATCH);
     const walk_shape s = walk_shape_of(stream, job->count, job->width, job->most,
                                        staged <= STAGED ? staged : 0, CREW);

@@ -33,7 +33,7 @@ enum { NARROW = 64, ROOTS = 16, LEAST_LED = 2048 };
 
 typedef struct walking {
     kin_hold *hold;
-    kin_fused_device on;
+    kin_screen_gpu_device on;
     const kin_graph_gpu_kernels *kernels;
     const kin_graph_gpu_paths *paths;
     const kin_graph_gpu_walks *walkers;
@@ -42,13 +42,13 @@ typedef struct walking {
     double led;    /* costs of the sample */
 } walking;
 
-/* What kernels count of a stripe (kin_fused_answers.short_rows), read at once. */
+/* What kernels count of a stripe (kin_exact_gpu_answers.short_rows), read at once. */
 enum { SHORT, EVALUATED, BAD };
 
 /* Queries of a stripe whose walks met too few rows, by position, and those that have no position:
  * there hardly are any. */
-static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused_prepared *queries,
-                               const int32_t *device_counts)
+static kith_status solve_short(walking *w, kin_exact_gpu_answers *a,
+                               const kin_screen_gpu_prepared *queries, const int32_t *device_counts)
 {
     kith_ctx *ctx = w->on.ctx;
     kin_gpu *gpu = w->on.gpu;
@@ -73,14 +73,15 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
     }
     if (status == KITH_OK) {
         w->walked += (double)found * (double)w->paths->rows;
-        status = kin_fused_answers_solve(a, &queries->rows, &w->paths->corpus->prepared.rows, ids,
-                                         found);
+        status = kin_exact_gpu_answers_solve(a, &queries->rows, &w->paths->corpus->prepared.rows,
+                                             ids, found);
     }
     return status;
 }
 
-static kith_status walk_rows(const walking *w, kin_fused_answers *a,
-                             const kin_fused_prepared *queries, const kin_fused_delivery *d)
+static kith_status walk_rows(const walking *w, kin_exact_gpu_answers *a,
+                             const kin_screen_gpu_prepared *queries,
+                             const kin_exact_gpu_delivery *d)
 {
     const kin_graph_gpu_paths *paths = w->paths;
     const kin_graph_gpu_entering *from = paths->entering;
@@ -98,7 +99,7 @@ static kith_status walk_rows(const walking *w, kin_fused_answers *a,
                                     .found = d->counts,
                                     .evaluations = a->short_rows + EVALUATED};
     KIN_TRY(KIN_GRAPH_LAUNCH(w, walk, &job, "walking"));
-    return kin_fused_answers_write(a, d->pairs, d->counts, d->k, NULL, queries->rows.rows);
+    return kin_exact_gpu_answers_write(a, d->pairs, d->counts, d->k, NULL, queries->rows.rows);
 }
 
 /* ---- By positions ---------------------------------------------------------------------------- */
@@ -106,13 +107,13 @@ static kith_status walk_rows(const walking *w, kin_fused_answers *a,
 /* What walks of a stripe read and write. */
 typedef struct following {
     kin_graph_gpu_lead lead;
-    kin_fused_lists lists;
+    kin_screen_gpu_lists lists;
 } following;
 
 /* One of each so many that stand together. */
-static kin_graph_gpu_lead lead_of(const walking *w, const kin_fused_set *queries)
+static kin_graph_gpu_lead lead_of(const walking *w, const kin_screen_gpu_set *queries)
 {
-    const kin_fused_set *points = &w->paths->rounded->set;
+    const kin_screen_gpu_set *points = &w->paths->rounded->set;
     const double wide = fmax(1.0, (double)w->walkers->width / NARROW);
     const double wished = fmax(LEAST_LED, ceil(ROOTS * sqrt((double)points->points) * wide));
     uint64_t seed = w->walkers->seed;
@@ -137,10 +138,12 @@ static void name_following(kin_layout *layout, void *job)
     f->lists.counts = kin_layout_array(layout, rows, sizeof *f->lists.counts);
 }
 
-static kith_status start_following(const walking *w, const kin_fused_answers *a, const following *f,
-                                   const kin_fused_prepared *queries, const kin_fused_delivery *d)
+static kith_status start_following(const walking *w, const kin_exact_gpu_answers *a,
+                                   const following *f, const kin_screen_gpu_prepared *queries,
+                                   const kin_exact_gpu_delivery *d)
 {
-    kin_fused_write answers = kin_fused_answers_job(a, queries->set.ids, f->lead.queries.points);
+    kin_screen_gpu_write answers =
+        kin_exact_gpu_answers_job(a, queries->set.ids, f->lead.queries.points);
     const kin_graph_gpu_follow follow = {.points = f->lead.points,
                                          .queries = f->lead.queries,
                                          .links = w->paths->links,
@@ -150,28 +153,29 @@ static kith_status start_following(const walking *w, const kin_fused_answers *a,
                                          .width = (int32_t)w->walkers->width,
                                          .lists = f->lists,
                                          .evaluations = a->short_rows + EVALUATED};
-    kin_fused_set cols = f->lead.points;
+    kin_screen_gpu_set cols = f->lead.points;
     cols.frame = f->lead.queries.frame; /* whether costs are keys */
     answers.pairs = d->pairs;
     answers.count = d->counts;
     answers.k = d->k;
-    const kin_fused_rescore rescore = {.set = f->lead.queries,
-                                       .cols_set = cols,
-                                       .set_rows = queries->rows,
-                                       .cols_rows = w->paths->corpus->prepared.rows,
-                                       .lists = f->lists,
-                                       .rows = f->lead.queries.points,
-                                       .pairs = d->pairs,
-                                       .count = d->counts,
-                                       .answers = answers};
+    const kin_screen_gpu_rescore rescore = {.set = f->lead.queries,
+                                            .cols_set = cols,
+                                            .set_rows = queries->rows,
+                                            .cols_rows = w->paths->corpus->prepared.rows,
+                                            .lists = f->lists,
+                                            .rows = f->lead.queries.points,
+                                            .pairs = d->pairs,
+                                            .count = d->counts,
+                                            .answers = answers};
     KIN_TRY(KIN_GRAPH_LAUNCH(w, lead, &f->lead, "leading walks"));
     KIN_TRY(KIN_GRAPH_LAUNCH(w, follow, &follow, "walking"));
-    return kin_fused_launched(&w->on, w->on.kernels->rescore(w->on.stream, &rescore),
-                              "computing canonical distances");
+    return kin_screen_gpu_launched(&w->on, w->on.kernels->rescore(w->on.stream, &rescore),
+                                   "computing canonical distances");
 }
 
-static kith_status walk_positions(walking *w, const kin_fused_answers *a,
-                                  const kin_fused_prepared *queries, const kin_fused_delivery *d)
+static kith_status walk_positions(walking *w, const kin_exact_gpu_answers *a,
+                                  const kin_screen_gpu_prepared *queries,
+                                  const kin_exact_gpu_delivery *d)
 {
     following f = {
         .lead = lead_of(w, &queries->set),
@@ -190,26 +194,27 @@ static kith_status walk_positions(walking *w, const kin_fused_answers *a,
 /* ---- A stripe's answers ---------------------------------------------------------------------- */
 
 /* A value is not allowed: who waits for what is found of values tells which. */
-static kith_status complain(const walking *w, kin_fused_source source)
+static kith_status complain(const walking *w, kin_screen_gpu_source source)
 {
-    kin_fused_prepared queries;
+    kin_screen_gpu_prepared queries;
     source.bad = NULL;
-    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, NULL, &queries));
-    kin_fused_prepared_free(w->on.ctx, w->on.gpu, &queries);
+    KIN_TRY(kin_screen_gpu_prepare_queries(&w->on, &source, NULL, &queries));
+    kin_screen_gpu_prepared_free(w->on.ctx, w->on.gpu, &queries);
     return kin_fail(w->on.ctx, KITH_E_DATA,
                     "queries were written to while they were searched (let them be until then)");
 }
 
 /* All of them fit into one delivery. */
-static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused_source *source,
-                               const kin_fused_prepared *queries)
+static kith_status walk_stripe(walking *w, kin_exact_gpu_answers *a,
+                               const kin_screen_gpu_source *source,
+                               const kin_screen_gpu_prepared *queries)
 {
     kith_ctx *ctx = w->on.ctx;
     const bool by_position = w->paths->rounded != NULL;
     const int64_t walks = by_position ? queries->set.points : queries->rows.rows;
-    uint64_t told[KIN_FUSED_COUNTS] = {0};
-    kin_fused_delivery d;
-    KIN_TRY(kin_fused_delivery_make(a, queries->rows.rows, (int32_t)w->out->k, &d));
+    uint64_t told[KIN_EXACT_GPU_COUNTS] = {0};
+    kin_exact_gpu_delivery d;
+    KIN_TRY(kin_exact_gpu_delivery_make(a, queries->rows.rows, (int32_t)w->out->k, &d));
     kith_status status =
         by_position ? walk_positions(w, a, queries, &d) : walk_rows(w, a, queries, &d);
     KIN_THEN(status, kin_gpu_download(ctx, w->on.gpu, told, a->short_rows, sizeof told));
@@ -218,29 +223,29 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
     KIN_THEN(status, told[BAD] != UINT64_MAX ? complain(w, *source)
                      : a->settled            ? KITH_OK
                                              : solve_short(w, a, queries, d.counts));
-    kin_fused_delivery_free(a, &d);
+    kin_exact_gpu_delivery_free(a, &d);
     return status;
 }
 
-static kith_status answer_stripe(walking *w, kin_fused_answers *a, kin_fused_source *source,
-                                 int64_t next)
+static kith_status answer_stripe(walking *w, kin_exact_gpu_answers *a,
+                                 kin_screen_gpu_source *source, int64_t next)
 {
     kith_ctx *ctx = w->on.ctx;
     kin_gpu *gpu = w->on.gpu;
     const kith_matrix *asked = source->matrix;
     const bool by_position = w->paths->rounded != NULL;
-    const kin_fused_frame frame =
-        by_position ? kin_graph_gpu_frame_of(w->paths, asked->dtype) : (kin_fused_frame){.cols = 0};
-    kin_fused_prepared queries;
+    const kin_screen_gpu_frame frame = by_position ? kin_graph_gpu_frame_of(w->paths, asked->dtype)
+                                                   : (kin_screen_gpu_frame){.cols = 0};
+    kin_screen_gpu_prepared queries;
     source->bad = a->short_rows + BAD;
     KIN_TRY(kin_gpu_fill(ctx, gpu, source->bad, 0xff, sizeof *source->bad));
-    KIN_TRY(kin_fused_prepare_queries(&w->on, source, by_position ? &frame : NULL, &queries));
+    KIN_TRY(kin_screen_gpu_prepare_queries(&w->on, source, by_position ? &frame : NULL, &queries));
     ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     if (next > 0) {
-        kin_fused_prepare_ahead(ctx, gpu, asked, source->first + source->count, next);
+        kin_screen_gpu_prepare_ahead(ctx, gpu, asked, source->first + source->count, next);
     }
     const kith_status status = walk_stripe(w, a, source, &queries);
-    kin_fused_prepared_free(ctx, gpu, &queries);
+    kin_screen_gpu_prepared_free(ctx, gpu, &queries);
     return status;
 }
 
@@ -251,23 +256,24 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
     const kin_graph_gpu_walks *walkers = w->walkers;
     const kin_groups points = {.rows = w->paths->rows, .count = w->paths->rows};
     const kin_groups asked = {.rows = count, .count = count};
-    const kith_neighbors part = kin_fused_rows_of(w->out, first, count);
-    kin_fused_source source = {.matrix = walkers->queries,
-                               .distance = &w->paths->distance,
-                               .name = "queries",
-                               .place = walkers->place,
-                               .first = first,
-                               .count = count};
-    kin_fused_answers a = {.on = w->on,
-                           .metric = w->paths->distance.metric,
-                           .groups = &points,
-                           .target = {.groups = &asked, .out = &part},
-                           .wanted = part.k};
+    const kith_neighbors part = kin_exact_gpu_rows_of(w->out, first, count);
+    kin_screen_gpu_source source = {.matrix = walkers->queries,
+                                    .distance = &w->paths->distance,
+                                    .name = "queries",
+                                    .place = walkers->place,
+                                    .first = first,
+                                    .count = count};
+    kin_exact_gpu_answers a = {.on = w->on,
+                               .metric = w->paths->distance.metric,
+                               .groups = &points,
+                               .target = {.groups = &asked, .out = &part},
+                               .wanted = part.k};
     KIN_TRY(kin_progress(w->on.ctx, "search", (double)first, (double)walkers->queries->rows));
-    KIN_TRY(kin_fused_answers_make(&a, (walkers->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    KIN_TRY(
+        kin_exact_gpu_answers_make(&a, (walkers->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0, false));
     kith_status status = answer_stripe(w, &a, &source, next);
-    KIN_THEN(status, kin_fused_answers_finish(&a, &part, w->paths->rows));
-    kin_fused_answers_free(&a);
+    KIN_THEN(status, kin_exact_gpu_answers_finish(&a, &part, w->paths->rows));
+    kin_exact_gpu_answers_free(&a);
     return status;
 }
 
@@ -307,15 +313,15 @@ static int64_t stripe_rows(const walking *w)
 {
     const kith_matrix *queries = w->walkers->queries;
     const uint64_t k = (uint64_t)w->out->k;
-    const bool there = (w->walkers->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-    const uint64_t row = there ? 0 : kin_fused_ahead_bytes(queries, 1);
+    const bool there = (w->walkers->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const uint64_t row = there ? 0 : kin_exact_gpu_ahead_bytes(queries, 1);
     const uint64_t answer = k * (sizeof(uint32_t) + sizeof(float) + sizeof(double));
     const uint64_t walks = ((uint64_t)w->walkers->width + KIN_GRAPH_GPU_LEADS) * sizeof(uint64_t);
     const uint64_t rounded =
         w->paths->rounded != NULL ? walks + (uint64_t)w->paths->rounded->set.frame.row_bytes : 0;
-    const uint64_t a_query = 2 * row + answer + rounded + k * sizeof(kin_fused_pair) + 64;
+    const uint64_t a_query = 2 * row + answer + rounded + k * sizeof(kin_screen_gpu_pair) + 64;
     const int64_t fit = (int64_t)(kin_gpu_room(w->on.gpu) / 2 / a_query);
-    const int64_t pairs = (int64_t)(PAIR_BYTES / (k * sizeof(kin_fused_pair)));
+    const int64_t pairs = (int64_t)(PAIR_BYTES / (k * sizeof(kin_screen_gpu_pair)));
     const int64_t most = kin_min_i64(kin_min_i64(fit, pairs), MOST_STRIPE);
     return kin_max_i64(1, kin_min_i64(queries->rows, most));
 }
@@ -326,15 +332,15 @@ static kith_status run_all(walking *w)
     kin_gpu *gpu = w->on.gpu;
     const uint32_t place = w->walkers->place;
     KIN_TRY(w->paths->rounded != NULL ? KITH_OK : choose_entries(w));
-    kin_fused_stripes all = {.ctx = ctx,
-                             .gpu = gpu,
-                             .rows = w->walkers->queries->rows,
-                             .stripe = stripe_rows(w),
-                             .ahead = (place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
-                                      kin_gpu_ahead_wanted(gpu),
-                             .solve = run_stripe,
-                             .arg = w};
-    return kin_fused_each_stripe(&all);
+    kin_exact_gpu_stripes all = {.ctx = ctx,
+                                 .gpu = gpu,
+                                 .rows = w->walkers->queries->rows,
+                                 .stripe = stripe_rows(w),
+                                 .ahead = (place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
+                                          kin_gpu_ahead_wanted(gpu),
+                                 .solve = run_stripe,
+                                 .arg = w};
+    return kin_exact_gpu_each_stripe(&all);
 }
 
 static kith_status run_here(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
@@ -343,7 +349,7 @@ static kith_status run_here(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
 {
     KIN_HOLD(hold, ctx);
     walking w = {.hold = &hold,
-                 .on = kin_fused_device_of(ctx, paths->gpu),
+                 .on = kin_screen_gpu_device_of(ctx, paths->gpu),
                  .kernels = paths->gpu->module->graph,
                  .paths = paths,
                  .walkers = walkers,
@@ -358,8 +364,8 @@ static kith_status solve_here(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
 {
     const kin_request request = {
         .distance = paths->distance, .k = out->k, .method = KITH_METHOD_EXACT};
-    return kin_fused_corpus_search(ctx, paths->corpus, walkers->queries, &request, walkers->place,
-                                   out);
+    return kin_exact_gpu_corpus_search(ctx, paths->corpus, walkers->queries, &request,
+                                       walkers->place, out);
 }
 
 /* ---- By a team ------------------------------------------------------------------------------- */
@@ -373,13 +379,13 @@ typedef struct dividing {
     kin_graph_effort efforts[KIN_GPU_TEAM_MOST];
 } dividing;
 
-static kith_status answer_share(void *arg, const kin_fused_member *own)
+static kith_status answer_share(void *arg, const kin_exact_gpu_member *own)
 {
     dividing *d = arg;
     const int32_t number = own->gpu->number;
     const kin_graph_gpu_paths *paths = number == 0 ? d->paths : d->paths->others[number];
-    const kith_matrix queries = kin_fused_part_of(d->walkers->queries, own->first, own->count);
-    const kith_neighbors out = kin_fused_rows_of(d->out, own->first, own->count);
+    const kith_matrix queries = kin_exact_gpu_part_of(d->walkers->queries, own->first, own->count);
+    const kith_neighbors out = kin_exact_gpu_rows_of(d->out, own->first, own->count);
     kin_graph_gpu_walks walkers = *d->walkers;
     walkers.queries = &queries;
     if (own->part == 0) {
@@ -393,9 +399,10 @@ static kith_status answer(kith_ctx *ctx, dividing *d)
 {
     kin_gpu *gpu = d->paths->gpu;
     const int64_t rows = d->walkers->queries->rows;
-    const kin_fused_division job = {rows, answer_share, d};
-    const bool shared = d->paths->shared && kin_fused_team_searches(gpu, rows, d->walkers->place);
-    return kin_fused_solve(ctx, gpu, shared, &job);
+    const kin_exact_gpu_division job = {rows, answer_share, d};
+    const bool shared =
+        d->paths->shared && kin_exact_gpu_team_searches(gpu, rows, d->walkers->place);
+    return kin_exact_gpu_solve(ctx, gpu, shared, &job);
 }
 
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,

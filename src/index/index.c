@@ -63,7 +63,7 @@ static kith_status save_kept(kith_ctx *ctx, kith_method method, const kin_index_
 static kith_status save_from_gpu(kith_ctx *ctx, const kith_index *index, const kith_matrix *points,
                                  const char *path)
 {
-    kin_index_kept made = {.fused = NULL};
+    kin_index_kept made = {.resident = NULL};
     kin_index_source source = {.points = *points,
                                .distance = index->kept->prepared.distance,
                                .name = "points",
@@ -328,7 +328,7 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
     KIN_TRY(kin_method_check_gpu(ctx, &request));
     KIN_TRY(kin_api_find_device(ctx, source->points.data, "points.data", &device));
     KIN_TRY(kin_api_check_device(ctx, device));
-    source->place = KIN_FUSED_DATA_ON_DEVICE;
+    source->place = KIN_EXACT_GPU_DATA_ON_DEVICE;
     if (index->method == KITH_METHOD_GRAPH) {
         take_graph(&from->params, index);
         const kin_index_there there = {device, from->stream};
@@ -444,8 +444,8 @@ static uint64_t bytes_of(const kin_index_kept *kept, const kin_index_copy *copy)
         return 0;
     }
     return 2 * (uint64_t)(rows * kept->graph.k) * sizeof *kept->graph.ids +
-           (copy->fused != NULL ? kin_fused_corpus_bytes(copy->fused)
-                                : kin_tree_gpu_corpus_bytes(&copy->planted));
+           (copy->resident != NULL ? kin_exact_gpu_corpus_bytes(copy->resident)
+                                   : kin_tree_gpu_corpus_bytes(&copy->planted));
 }
 
 kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)

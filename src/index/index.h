@@ -8,13 +8,13 @@
  *
  *     method   on    what is kept                                        made by
  *     exact    cpu   prepared, whole                                     index_kept.c
- *     exact    gpu   fused; of prepared the matrix and the distance.     index_kept.c
+ *     exact    gpu   resident; of prepared the matrix and the distance.     index_kept.c
  *                    Rows may be the caller's, in the GPU's memory
  *     tree     cpu   tree; of prepared the groups of equal rows, too     index_kept.c
  *     tree     gpu   planted; the rest as of exact. A change makes it    index_kept.c
  *                    anew
  *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
- *     graph    gpu   the same, and fused, on whose rows it walks there   index_kept.c
+ *     graph    gpu   the same, and resident, on whose rows it walks there   index_kept.c
  *
  * It is prepared on one device, for good, or on each GPU of a team (gpu/gpu.h), which divides
  * many queries of host memory; all else is the leader's. */
@@ -42,7 +42,7 @@ typedef struct kin_index_graph {
 /* The points on a GPU: for all pairs, or by a tree. */
 typedef struct kin_index_copy {
     kith_ctx *home; /* its memory */
-    kin_fused_corpus *fused;
+    kin_exact_gpu_corpus *resident;
     kin_tree_gpu_corpus planted;
 } kin_index_copy;
 
@@ -50,20 +50,20 @@ typedef struct kin_index_copy {
 typedef struct kin_index_kept {
     kin_prepared prepared;
     kin_tree tree;
-    kin_fused_corpus *fused;     /* of all pairs; NULL on the processor */
-    kin_tree_gpu_corpus planted; /* zeros on the processor */
-    uint32_t place;              /* of fused_search.h: of the points */
-    void *there;                 /* the points in device memory, after a change; NULL: not ours */
-    int64_t there_rows;          /* that it has room for */
+    kin_exact_gpu_corpus *resident; /* of all pairs; NULL on the processor */
+    kin_tree_gpu_corpus planted;    /* zeros on the processor */
+    uint32_t place;                 /* of exact_search_gpu.h: of the points */
+    void *there;        /* the points in device memory, after a change; NULL: not ours */
+    int64_t there_rows; /* that it has room for */
     kin_index_graph graph;
     void *copies[KIN_GPU_TEAM_MOST]; /* by number of a GPU in its team: kin_index_copy; NULL where
-                                        it has none. fused and planted are those of the first */
+                                        it has none. resident and planted are those of the first */
 } kin_index_kept;
 
 /* Whether the points lie in the GPU's memory: the caller's, or after a change the index' own. */
 static inline bool kin_index_rows_on_device(const kin_index_kept *kept)
 {
-    return (kept->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    return (kept->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
 }
 
 struct kith_index {
@@ -122,11 +122,11 @@ kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 typedef struct kin_index_source {
     kith_matrix points; /* checked */
     kin_distance distance;
-    const char *name;    /* of the points, in messages */
-    uint32_t place;      /* KIN_FUSED_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
-    int32_t height;      /* of a tree, checked; 0: by columns */
-    int64_t leaf_points; /* of a tree of the processor that there was; 0: by height */
-    const kin_fused_corpus *like; /* kin_fused_source */
+    const char *name; /* of the points, in messages */
+    uint32_t place;   /* KIN_EXACT_GPU_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
+    int32_t height;   /* of a tree, checked; 0: by columns */
+    int64_t leaf_points;              /* of a tree of the processor that there was; 0: by height */
+    const kin_exact_gpu_corpus *like; /* kin_screen_gpu_source */
 } kin_index_source;
 
 /* A copy of a period, which was checked, becomes the index' and the distance's. */
@@ -157,8 +157,8 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
 
 /* ---- A graph (index_graph.c), in the index' own context -------------------------------------- */
 
-/* Points that walks are prepared for; kept->graph has ids. On a GPU, which was entered, kept->fused
- * has the points already; NULL: on the processor. */
+/* Points that walks are prepared for; kept->graph has ids. On a GPU, which was entered,
+ * kept->resident has the points already; NULL: on the processor. */
 kith_status kin_index_keep_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
                                  kin_index_kept *kept);
 /* A GPU where points lie, and the stream that fills them. */

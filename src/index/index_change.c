@@ -43,7 +43,7 @@ static kith_status make_room_there(change *c, int64_t rows, int64_t row_bytes)
         c->there_rows = kept->there_rows;
         return KITH_OK;
     }
-    c->there_rows = c->gone == NULL ? kin_fused_room_of(rows) : rows;
+    c->there_rows = c->gone == NULL ? kin_screen_gpu_room_of(rows) : rows;
     return kin_gpu_alloc(c->ctx, c->index->gpu, &c->there, (uint64_t)c->there_rows,
                          (uint64_t)row_bytes, "the changed points");
 }
@@ -64,7 +64,7 @@ static kith_status make_room(change *c, int64_t rows)
     c->source.distance.isa = c->ctx->isa;
     c->source.leaf_points = c->index->kept->planted.leaf_points;
     c->source.points.data = there ? c->there : c->rows;
-    c->source.place = there ? KIN_FUSED_DATA_ON_DEVICE : 0;
+    c->source.place = there ? KIN_EXACT_GPU_DATA_ON_DEVICE : 0;
     c->source.points.rows = rows;
     c->source.points.stride_bytes = row_bytes;
     return KITH_OK;
@@ -133,7 +133,7 @@ static kith_status append_rows(change *c, const kith_matrix *given)
     KIN_TRY(find_added(c));
     if (stays_there(c->index)) {
         KIN_TRY(make_room(c, c->before.rows + c->added.rows));
-        c->source.like = c->index->kept->fused;
+        c->source.like = c->index->kept->resident;
         KIN_TRY(c->there == c->before.data ? KITH_OK
                                            : put_there(c, 0, &c->before, 0, c->before.rows));
         return put_there(c, c->before.rows, &c->added, 0, c->added.rows);

@@ -15,19 +15,19 @@ static kith_status make_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_kept 
                               kith_dtype asked, const char *name, kin_walks **walks)
 {
     const kith_matrix *points = &kept->prepared.rows.matrix;
-    const kin_fused_corpus *others[KIN_GPU_TEAM_MOST] = {NULL};
+    const kin_exact_gpu_corpus *others[KIN_GPU_TEAM_MOST] = {NULL};
     const kith_neighbors graph = {.rows = points->rows, .k = kept->graph.k, .ids = kept->graph.ids};
     kin_walks_source source = {.points = *points,
                                .name = name,
                                .graph = &graph,
                                .distance = kept->prepared.distance,
                                .asked = asked,
-                               .corpus = kept->fused,
+                               .corpus = kept->resident,
                                .shared = gpu != NULL && gpu->team != NULL,
                                .others = others};
     for (int32_t i = 0; i < KIN_GPU_TEAM_MOST; i++) {
         const kin_index_copy *copy = kept->copies[i];
-        others[i] = copy != NULL ? copy->fused : NULL;
+        others[i] = copy != NULL ? copy->resident : NULL;
     }
     source.distance.isa = ctx->isa;
     return kin_walks_make(ctx, gpu, &source, walks);
@@ -46,7 +46,7 @@ kith_status kin_index_keep_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_so
     kin_walks **made = &walks->made[gpu == NULL && is_integer(kept, own)];
     KIN_TRY(make_walks(ctx, gpu, kept, own, source->name, made));
     ctx->report.distinct_rows =
-        gpu != NULL ? kept->fused->prepared.groups.count : (*made)->prepared.groups.count;
+        gpu != NULL ? kept->resident->prepared.groups.count : (*made)->prepared.groups.count;
     return KITH_OK;
 }
 
@@ -123,7 +123,8 @@ static kith_status copy_graph(kith_ctx *ctx, const kin_index_source *source,
 {
     kith_neighbors out;
     KIN_TRY(kin_check_graph(ctx, given, source->points.rows));
-    const bool there = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0; /* no checksum reads them */
+    const bool there =
+        (source->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0; /* no checksum reads them */
     KIN_TRY(kin_fingerprint_check(ctx, given, "graph", there ? NULL : &source->points,
                                   source->distance.metric));
     KIN_TRY(make_room(ctx, given->rows, given->k, graph, &out));
@@ -217,7 +218,7 @@ kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
     const int64_t before = index->kept->prepared.rows.matrix.rows;
     kin_index_graph part = {0};
     kin_index_source added = *source;
-    added.points = kin_fused_part_of(&source->points, before, source->points.rows - before);
+    added.points = kin_exact_gpu_part_of(&source->points, before, source->points.rows - before);
     kith_status status = make_part(ctx, &added, index, &part);
     KIN_THEN(status, merge(ctx, source, index, &part, made));
     kin_free(ctx, part.ids);

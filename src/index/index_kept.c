@@ -48,7 +48,7 @@ typedef struct keeping {
 static void free_copy(void *thing)
 {
     kin_index_copy *copy = thing;
-    kin_fused_corpus_free(copy->home, copy->fused);
+    kin_exact_gpu_corpus_free(copy->home, copy->resident);
     kin_tree_gpu_corpus_free(copy->home, &copy->planted);
     kin_free(copy->home, copy);
 }
@@ -57,21 +57,23 @@ static void free_copy(void *thing)
 static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_index_copy *copy)
 {
     const kin_index_source *source = k->source;
-    const kin_fused_source points = {
+    const kin_screen_gpu_source points = {
         .matrix = &source->points,
         .distance = &source->distance,
         .name = source->name,
         .place = source->place,
-        .grows = k->method == KITH_METHOD_EXACT && (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
+        .grows =
+            k->method == KITH_METHOD_EXACT && (source->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0,
         .like = source->like != NULL ? &source->like->prepared : NULL,
         .apart = k->method == KITH_METHOD_GRAPH ? KIN_GRAPH_GPU_MOST_EQUAL : 0};
     KIN_TRY(k->method == KITH_METHOD_TREE
                 ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
                                            &copy->planted)
-                : kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K,
-                                        &copy->fused));
+                : kin_exact_gpu_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K,
+                                            &copy->resident));
     kin_gpu_break_step(gpu);
-    return copy->fused != NULL ? kin_fused_corpus_glance(ctx, source->like, copy->fused) : KITH_OK;
+    return copy->resident != NULL ? kin_exact_gpu_corpus_glance(ctx, source->like, copy->resident)
+                                  : KITH_OK;
 }
 
 static kith_status make_copy(void *arg, kith_ctx *ctx, kin_gpu *gpu, void **thing)
@@ -93,7 +95,7 @@ static void free_from_gpu(kith_ctx *ctx, kin_gpu *gpu, kin_index_kept *kept)
     kin_index_walks_free(ctx, kept->graph.walks);
     kin_gpu_each_free(gpu, free_copy, kept->copies);
     kept->graph.walks = NULL;
-    kept->fused = NULL;
+    kept->resident = NULL;
     kept->planted = (kin_tree_gpu_corpus){.gpu = NULL};
 }
 
@@ -108,7 +110,7 @@ static kith_status keep_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_sour
     }
     KIN_TRY(kin_gpu_each_make(ctx, gpu, &each, kept->copies));
     const kin_index_copy *first = kept->copies[0];
-    kept->fused = first->fused;
+    kept->resident = first->resident;
     kept->planted = first->planted;
     kept->prepared.rows.matrix = source->points;
     kept->prepared.distance = source->distance;
@@ -169,7 +171,7 @@ kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source,
     KIN_THEN(status, keep_on_gpu(ctx, gpu, source, index->method, index->kept));
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_device_leave(ctx, gpu);
-    const bool stands = index->kept->fused != NULL || index->kept->planted.gpu != NULL;
+    const bool stands = index->kept->resident != NULL || index->kept->planted.gpu != NULL;
     index->gpu = stands ? gpu : NULL; /* which frees it, on failure, too */
     return status;
 }
@@ -230,7 +232,7 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
     if (!views) {
         kin_free(ctx, kept->graph.ids);
     }
-    if (kept->fused != NULL || kept->planted.gpu != NULL) {
+    if (kept->resident != NULL || kept->planted.gpu != NULL) {
         kin_gpu_enter(gpu);
         free_from_gpu(ctx, gpu, kept);
         kin_gpu_free(gpu, kept->there);

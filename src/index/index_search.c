@@ -13,17 +13,17 @@
  * on a GPU
  *
  *     a bitmap for all        is a choice of its rows, which stand in the same order and frame
- *                             (kin_fused_corpus_some)
+ *                             (kin_exact_gpu_corpus_some)
  *     small groups, and what  are compared pair by pair with the rows that are there
  *     keeps little            (engine_filter_gpu.c)
  *
  * All else is a search of the points themselves, in host memory. */
 
 /* Rows that lose candidates among a choice are sorted by a block of threads each. */
-enum { MOST_K = KIN_FUSED_SORTED_K };
+enum { MOST_K = KIN_SCREEN_GPU_SORTED_K };
 
 /* Whether a choice of rows answers, or all of them; *kept: how many there are. */
-static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job, int64_t *kept)
+static bool takes_some(const kin_exact_gpu_corpus *corpus, const kin_filter_job *job, int64_t *kept)
 {
     const kith_filter *filter = &job->filter;
     if (corpus == NULL || filter->rule != KITH_RULE_NONE || kin_filter_has_bitmaps(filter) ||
@@ -33,7 +33,7 @@ static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job
     *kept = kin_filter_count_allowed(filter, job->corpus.rows);
     return *kept == job->corpus.rows ||
            (corpus->prepared.plain && *kept > job->request.k && job->request.k < MOST_K &&
-            kin_fused_screens(&job->request, *kept, job->queries.rows));
+            kin_exact_gpu_screens(&job->request, *kept, job->queries.rows));
 }
 
 /* Many queries of the host are on their way while rows are chosen. */
@@ -41,31 +41,31 @@ static void send_queries(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
 {
     enum { LEAST_BYTES = 1 << 19, SHARE = 8 }; /* of the room, which the chosen rows need */
     const kith_matrix *queries = &job->queries;
-    const uint64_t bytes = kin_fused_ahead_bytes(queries, queries->rows);
-    if ((where->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && bytes >= LEAST_BYTES &&
+    const uint64_t bytes = kin_exact_gpu_ahead_bytes(queries, queries->rows);
+    if ((where->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 && bytes >= LEAST_BYTES &&
         bytes <= kin_gpu_room(where->gpu) / SHARE) {
-        kin_fused_prepare_ahead(ctx, where->gpu, queries, 0, queries->rows);
+        kin_screen_gpu_prepare_ahead(ctx, where->gpu, queries, 0, queries->rows);
     }
 }
 
-static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
+static kith_status search_some(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
                                const kin_filter_job *job, int64_t kept,
                                const kin_filter_place *where)
 {
-    kin_fused_corpus *again = NULL;
-    kin_fused_corpus *some = NULL;
-    KIN_TRY(kin_fused_corpus_for(ctx, corpus, &job->queries, job->request.k, &again));
-    const kin_fused_corpus *all = again != NULL ? again : corpus;
+    kin_exact_gpu_corpus *again = NULL;
+    kin_exact_gpu_corpus *some = NULL;
+    KIN_TRY(kin_exact_gpu_corpus_for(ctx, corpus, &job->queries, job->request.k, &again));
+    const kin_exact_gpu_corpus *all = again != NULL ? again : corpus;
     kith_status status = KITH_OK;
     if (kept < job->corpus.rows) {
         send_queries(ctx, job, where);
-        status = kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
+        status = kin_exact_gpu_corpus_some(ctx, all, job->filter.allow, kept, &some);
     }
-    KIN_THEN(status, kin_fused_corpus_search(ctx, some != NULL ? some : all, &job->queries,
-                                             &job->request, where->place, where->out));
+    KIN_THEN(status, kin_exact_gpu_corpus_search(ctx, some != NULL ? some : all, &job->queries,
+                                                 &job->request, where->place, where->out));
     (void)kin_gpu_ahead_end(where->gpu);
-    kin_fused_corpus_free(ctx, some);
-    kin_fused_corpus_free(ctx, again);
+    kin_exact_gpu_corpus_free(ctx, some);
+    kin_exact_gpu_corpus_free(ctx, again);
     return status;
 }
 
@@ -74,7 +74,7 @@ static kith_status filter_there(kith_ctx *ctx, const void *arg, const kin_filter
                                 const kin_filter_place *where, bool *done)
 {
     const kith_index *index = arg;
-    const kin_fused_corpus *corpus = index->kept->fused;
+    const kin_exact_gpu_corpus *corpus = index->kept->resident;
     int64_t kept = 0;
     *done = false;
     if (takes_some(corpus, job, &kept)) {
@@ -83,7 +83,7 @@ static kith_status filter_there(kith_ctx *ctx, const void *arg, const kin_filter
         if (*done) {
             return status;
         }
-        kin_fused_make_room(ctx, where->gpu);
+        kin_exact_gpu_make_room(ctx, where->gpu);
     }
     return corpus == NULL ? KITH_OK : kin_engine_filter_on_gpu(ctx, job, where, done);
 }
@@ -93,9 +93,9 @@ static kith_matrix points_of(const kith_index *index)
 {
     const kin_index_kept *kept = index->kept;
     kith_matrix points = kept->prepared.rows.matrix;
-    if (kept->fused != NULL) {
-        points.data = kept->fused->prepared.rows.data;
-        points.stride_bytes = kept->fused->prepared.rows.stride_bytes;
+    if (kept->resident != NULL) {
+        points.data = kept->resident->prepared.rows.data;
+        points.stride_bytes = kept->resident->prepared.rows.stride_bytes;
     }
     return points;
 }
@@ -141,7 +141,7 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_ma
     const kith_matrix points = points_of(index);
     kin_filter_job job = {0};
     kin_limit limit;
-    if (index->gpu == NULL || index->kept->fused == NULL) {
+    if (index->gpu == NULL || index->kept->resident == NULL) {
         return KITH_OK;
     }
     KIN_TRY(kin_api_check_filtered(ctx, &points, queries, params, out, &job));
@@ -243,32 +243,32 @@ static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_
 /* What a team may divide: queries of an index, and its answers. */
 typedef struct asking {
     const kin_index_kept *kept;
-    const kin_fused_query *query;
+    const kin_exact_gpu_query *query;
 } asking;
 
-static kith_status ask_member(void *arg, const kin_fused_member *on)
+static kith_status ask_member(void *arg, const kin_exact_gpu_member *on)
 {
     const asking *a = arg;
     const kin_index_copy *copy = a->kept->copies[on->gpu->number];
-    kin_fused_slice s;
-    kin_fused_slice_of(a->query, on->first, on->count, &s);
-    return copy->fused != NULL ? kin_fused_corpus_search(on->ctx, copy->fused, &s.queries,
-                                                         &s.request, s.query.place, &s.out)
-                               : kin_tree_gpu_corpus_search(on->ctx, &copy->planted, &s.query);
+    kin_exact_gpu_slice s;
+    kin_exact_gpu_slice_of(a->query, on->first, on->count, &s);
+    return copy->resident != NULL ? kin_exact_gpu_corpus_search(on->ctx, copy->resident, &s.queries,
+                                                                &s.request, s.query.place, &s.out)
+                                  : kin_tree_gpu_corpus_search(on->ctx, &copy->planted, &s.query);
 }
 
-/* Of one that is there; place as in fused_search.h. */
+/* Of one that is there; place as in exact_search_gpu.h. */
 static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                            uint32_t place, const kith_neighbors *out)
 {
     const int64_t rows = job->queries.rows;
-    const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
+    const kin_exact_gpu_query query = {&job->queries, "queries", &job->request, place, out};
     asking a = {index->kept, &query};
-    const kin_fused_division all = {rows, ask_member, &a};
+    const kin_exact_gpu_division all = {rows, ask_member, &a};
     const bool shared = index->method == KITH_METHOD_TREE
                             ? kin_tree_gpu_team_searches(index->gpu, rows, place)
-                            : kin_fused_team_searches(index->gpu, rows, place);
-    return kin_fused_solve(ctx, index->gpu, shared, &all);
+                            : kin_exact_gpu_team_searches(index->gpu, rows, place);
+    return kin_exact_gpu_solve(ctx, index->gpu, shared, &all);
 }
 
 static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
@@ -362,7 +362,7 @@ static kith_status walk(kith_ctx *ctx, const kith_index *index, kin_walks_search
         return kin_walks_answer(ctx, walks, job, told);
     }
     enter_gpu(index);
-    job->place = stream != NULL ? KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE : 0;
+    job->place = stream != NULL ? KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE : 0;
     kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
     KIN_THEN(status, kin_walks_answer(ctx, walks, job, told));
     KIN_KEEP(status, stream != NULL ? kin_gpu_wait(ctx, index->gpu) : KITH_OK);
@@ -415,9 +415,9 @@ static kith_status read_notes(kith_ctx *ctx, const kith_index *index)
     const int64_t cols = index->kept->prepared.rows.matrix.cols;
     uint64_t *notes = NULL;
     KIN_TRY(kin_gpu_notes(ctx, index->gpu, &notes));
-    const uint64_t bad = notes[KIN_FUSED_NOTE_BAD];
-    const bool few = notes[KIN_FUSED_NOTE_FEW] != UINT64_MAX;
-    notes[KIN_FUSED_NOTE_BAD] = notes[KIN_FUSED_NOTE_FEW] = UINT64_MAX;
+    const uint64_t bad = notes[KIN_EXACT_GPU_NOTE_BAD];
+    const bool few = notes[KIN_EXACT_GPU_NOTE_FEW] != UINT64_MAX;
+    notes[KIN_EXACT_GPU_NOTE_BAD] = notes[KIN_EXACT_GPU_NOTE_FEW] = UINT64_MAX;
     KIN_FAIL_IF(few, ctx, KITH_E_INTERNAL, kin_at("queries"),
                 "have fewer neighbours than were asked for (a bound is wrong; please report it)");
     KIN_PASS_IF(bad == UINT64_MAX, ctx, KITH_E_DATA,
@@ -446,7 +446,7 @@ static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
                 "is the processor's (make it of points on the GPU, or for the device cuda)");
 }
 
-/* enqueue: KIN_FUSED_ENQUEUE, or 0. */
+/* enqueue: KIN_EXACT_GPU_ENQUEUE, or 0. */
 static kith_status solve_on_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                                    uint32_t enqueue, const kith_neighbors *out)
 {
@@ -481,7 +481,7 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     kith_matrix asked;
     KIN_TRY(refuse_cpu(ctx, index));
     KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, params, &known));
-    const uint32_t enqueue = (known.flags & KITH_ENQUEUE) != 0 ? KIN_FUSED_ENQUEUE : 0;
+    const uint32_t enqueue = (known.flags & KITH_ENQUEUE) != 0 ? KIN_EXACT_GPU_ENQUEUE : 0;
     known.flags &= ~(uint32_t)KITH_ENQUEUE;
     if (index->method == KITH_METHOD_GRAPH) {
         return search_by_walks(ctx, index, queries, &known, out, &stream);
@@ -517,35 +517,36 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
 
-static kith_status find_member(void *arg, const kin_fused_member *on,
-                               const kin_fused_radius_query *query, kith_ranges *ranges)
+static kith_status find_member(void *arg, const kin_exact_gpu_member *on,
+                               const kin_exact_gpu_radius_query *query, kith_ranges *ranges)
 {
     const kin_index_kept *kept = arg;
     const kin_index_copy *copy = kept->copies[on->gpu->number];
-    return copy->fused != NULL ? kin_fused_corpus_radius(on->ctx, copy->fused, query, ranges)
-                               : kin_tree_gpu_corpus_radius(on->ctx, &copy->planted, query, ranges);
+    return copy->resident != NULL
+               ? kin_exact_gpu_corpus_radius(on->ctx, copy->resident, query, ranges)
+               : kin_tree_gpu_corpus_radius(on->ctx, &copy->planted, query, ranges);
 }
 
 /* Its own points ask all pairs, which serve both ends, together. */
 static kith_status ask_ranges(kith_ctx *ctx, const kith_index *index,
-                              const kin_fused_radius_query *query, kith_ranges *ranges)
+                              const kin_exact_gpu_radius_query *query, kith_ranges *ranges)
 {
     const kith_matrix *points = &index->kept->prepared.rows.matrix;
     const bool graph = query->queries == NULL;
     const kith_matrix *asked = graph ? points : query->queries;
-    const kin_fused_radius_division all = {points, query, find_member, index->kept};
+    const kin_exact_gpu_radius_division all = {points, query, find_member, index->kept};
     const bool shared =
         index->method == KITH_METHOD_TREE
             ? kin_tree_gpu_team_radii(index->gpu, asked, query->place)
-            : !graph && kin_fused_team_searches(index->gpu, asked->rows, query->place);
-    return kin_fused_radius_solve(ctx, index->gpu, shared, &all, ranges);
+            : !graph && kin_exact_gpu_team_searches(index->gpu, asked->rows, query->place);
+    return kin_exact_gpu_radius_solve(ctx, index->gpu, shared, &all, ranges);
 }
 
 static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin_radius_call *call,
                                queries_stream stream, kith_ranges *ranges)
 {
-    const kin_fused_radius_query query = {call->job.queries, &call->job.request,
-                                          kin_radius_place(call)};
+    const kin_exact_gpu_radius_query query = {call->job.queries, &call->job.request,
+                                              kin_radius_place(call)};
     enter_gpu(index);
     kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
     KIN_THEN(status, ask_ranges(ctx, index, &query, ranges));
@@ -630,8 +631,8 @@ static void plan_gpu(const kith_index *index, const kin_knn_job *job, kith_plan 
 {
     const kith_matrix none = {.rows = 0}; /* the corpus is there */
     kin_gpu_enter(index->gpu);
-    const kin_fused_need need = kin_tree_gpu_corpus_need(&index->kept->planted, &job->queries,
-                                                         &job->request, kin_gpu_room(index->gpu));
+    const kin_exact_gpu_need need = kin_tree_gpu_corpus_need(
+        &index->kept->planted, &job->queries, &job->request, kin_gpu_room(index->gpu));
     kin_api_plan_gpu(index->gpu, &need, plan);
     kin_gpu_leave(index->gpu);
     kin_api_plan_host(&none, &job->queries, &job->request, 0, plan);

@@ -26,12 +26,12 @@ void kin_papers_matrix_plan(kin_layout *plan, const kin_prepared *corpus,
                             int32_t threads);
 
 /* papers_matrix_gpu.c: costs written as a matrix, a named method of selection on it. */
-extern const kin_fused_pipeline kin_papers_matrix;
+extern const kin_exact_gpu_pipeline kin_papers_matrix;
 
 /* ---- HYBRID ---------------------------------------------------------------------------------- */
 
 /* papers_hybrid.c: a GPU prunes and computes keys, processor and GPU select. */
-extern const kin_fused_pipeline kin_papers_hybrid;
+extern const kin_exact_gpu_pipeline kin_papers_hybrid;
 
 /* ---- BUFFER_TREE ----------------------------------------------------------------------------- */
 

@@ -101,8 +101,8 @@ static kith_status find_leaves(rounds *r, bool *full)
                                   .fresh = fresh,
                                   .half = kin_ceil_div(r->full, 2)};
     kin_papers_counts seen;
-    KIN_TRY(kin_fused_launched(&r->solver->on, r->kernels->find(r->solver->on.stream, &job),
-                               "finding leaves"));
+    KIN_TRY(kin_screen_gpu_launched(&r->solver->on, r->kernels->find(r->solver->on.stream, &job),
+                                    "finding leaves"));
     KIN_TRY(kin_gpu_download(ctx, r->solver->on.gpu, &seen, r->of.counts, sizeof seen));
     r->head = (r->head + taken) % r->of.length;
     r->queued -= taken;
@@ -120,8 +120,8 @@ static kith_status empty_buffers(rounds *r)
 {
     const int64_t tail = (r->head + r->queued) % r->of.length;
     const kin_papers_emptying job = {.of = r->of, .tail = tail, .count = r->waiting};
-    KIN_TRY(kin_fused_launched(&r->solver->on, r->kernels->empty(r->solver->on.stream, &job),
-                               "buffers against leaves"));
+    KIN_TRY(kin_screen_gpu_launched(&r->solver->on, r->kernels->empty(r->solver->on.stream, &job),
+                                    "buffers against leaves"));
     r->queued += r->waiting;
     r->waiting = 0;
     return kin_gpu_wait(r->solver->on.ctx, r->solver->on.gpu);
@@ -139,8 +139,8 @@ static kith_status search_chunk(rounds *r, int64_t all)
     const kin_tree_gpu_walk *walk = &r->of.walk;
     const int64_t few = kin_min_i64(MOST_FEW, walk->count / SHARE_OF_FEW);
     r->begun = r->head = r->queued = r->waiting = 0;
-    KIN_TRY(kin_fused_launched(&r->solver->on, r->kernels->begin(stream, &r->of),
-                               "queries before a tree"));
+    KIN_TRY(kin_screen_gpu_launched(&r->solver->on, r->kernels->begin(stream, &r->of),
+                                    "queries before a tree"));
     do {
         bool full = false;
         KIN_TRY(find_leaves(r, &full));
@@ -150,10 +150,10 @@ static kith_status search_chunk(rounds *r, int64_t all)
         KIN_TRY(kin_progress(ctx, "screen", (double)(walk->place0 + r->begun), (double)all));
     } while (r->begun < walk->count || r->queued > few || r->waiting > 0);
     const kin_papers_rest rest = {.of = r->of, .head = r->head, .count = r->queued};
-    KIN_TRY(kin_fused_launched(&r->solver->on, r->kernels->alone(stream, &rest),
-                               "the last queries of a tree"));
-    return kin_fused_launched(&r->solver->on, r->kernels->end(stream, &r->of),
-                              "the lists of a tree");
+    KIN_TRY(kin_screen_gpu_launched(&r->solver->on, r->kernels->alone(stream, &rest),
+                                    "the last queries of a tree"));
+    return kin_screen_gpu_launched(&r->solver->on, r->kernels->end(stream, &r->of),
+                                   "the lists of a tree");
 }
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */

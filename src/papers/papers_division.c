@@ -38,12 +38,13 @@ static int64_t sample_columns(int64_t columns, int64_t k, int32_t times)
 {
     const int64_t suits = kin_max_i64(SAMPLE_A_NEIGHBOUR * k, columns / SAMPLE_SHARE);
     const int64_t wished = times > 0 ? times * k : suits;
-    const int64_t sample = kin_round_up(wished, KIN_FUSED_TILE);
+    const int64_t sample = kin_round_up(wished, KIN_SCREEN_GPU_TILE);
     return sample < columns ? sample : 0;
 }
 
 /* The k-th of a sample has about k columns / sample before it, and these vary as the waiting time
- * for k events does. The k-th of groups of costs (fused_matrix.cu) stands for up to 0.16 k more. */
+ * for k events does. The k-th of groups of costs (screen_matrix.cu) stands for up to 0.16 k more.
+ */
 static int32_t sample_leaves(int64_t columns, int64_t sample, int64_t k)
 {
     const double ratio = sample > 0 ? (double)columns / (double)sample : 1.0;
@@ -101,7 +102,7 @@ kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_pa
 
 typedef struct running {
     const kin_papers_heaps *heaps;
-    const kin_fused_hit *hits;
+    const kin_screen_gpu_hit *hits;
     const int64_t *places;
     int64_t rows;
     kin_pair *pairs;
@@ -113,7 +114,7 @@ static kith_status select_row(void *arg, int64_t row, int32_t thread)
     const running *r = arg;
     const heap *own = &r->heaps->threads[thread];
     const kin_select_job *job = &r->heaps->job;
-    const kin_fused_hit *hits = r->hits + r->places[row];
+    const kin_screen_gpu_hit *hits = r->hits + r->places[row];
     const int64_t count = r->places[row + 1] - r->places[row];
     const int64_t kept = kin_min_i64(count, job->k);
     const kin_run run = {.values = (const char *)own->keys,
@@ -138,7 +139,7 @@ static kith_status select_row(void *arg, int64_t row, int32_t thread)
     return KITH_OK;
 }
 
-kith_status kin_papers_heaps_run(const kin_papers_heaps *heaps, const kin_fused_hit *hits,
+kith_status kin_papers_heaps_run(const kin_papers_heaps *heaps, const kin_screen_gpu_hit *hits,
                                  const int64_t *places, int64_t rows, kin_pair *pairs,
                                  int32_t *counts)
 {
@@ -228,9 +229,9 @@ kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int
 {
     kin_papers_hybrid_size s = {.sample = sample_columns(columns, k, times)};
     s.leaves = sample_leaves(columns, s.sample, k);
-    const uint64_t a_row = (uint64_t)s.leaves * (sizeof(uint64_t) + sizeof(kin_fused_hit)) +
+    const uint64_t a_row = (uint64_t)s.leaves * (sizeof(uint64_t) + sizeof(kin_screen_gpu_hit)) +
                            (uint64_t)s.sample * sizeof(uint32_t) +
-                           (uint64_t)k * sizeof(kin_fused_pair) + KIN_PAPERS_ROW_BYTES;
-    s.a_block = KIN_FUSED_BLOCK * a_row;
+                           (uint64_t)k * sizeof(kin_screen_gpu_pair) + KIN_PAPERS_ROW_BYTES;
+    s.a_block = KIN_SCREEN_GPU_BLOCK * a_row;
     return s;
 }

@@ -19,7 +19,7 @@
  * Both sides select by canonical key, then by id, a total order: how a batch was divided cannot
  * show in the answer. A sample of n / 16 columns (and at least 32 k) leaves some 16 k columns of a
  * row. Rows of which more is left than there is room for are computed by canonical keys of all.
- * What has no costs (metrics without a product, k beyond lists) is not pruned: fused_direct.c.
+ * What has no costs (metrics without a product, k beyond lists) is not pruned: exact_direct_gpu.c.
  *
  * Limits. Keys are copied behind costs of the same batch.
  *
@@ -36,9 +36,9 @@
 typedef enum mark { STARTED, COUNTED, HANDED, FETCHED, SELECTED, MARKS } mark;
 
 typedef struct hybrid {
-    kin_fused_answers *a;
-    const kin_fused_prepared *queries;
-    const kin_fused_prepared *corpus;
+    kin_exact_gpu_answers *a;
+    const kin_screen_gpu_prepared *queries;
+    const kin_screen_gpu_prepared *corpus;
     int64_t k;
     int64_t sample; /* columns; 0: all */
     int64_t rows;   /* of all queries, */
@@ -50,17 +50,17 @@ typedef struct hybrid {
     kin_papers_timed timed; /* the batch that was divided last */
     kin_papers_heaps heaps;
     kin_papers_costs costs;
-    kin_fused_lists lists; /* of a batch */
-    uint32_t *samples;     /* batch x sample */
+    kin_screen_gpu_lists lists; /* of a batch */
+    uint32_t *samples;          /* batch x sample */
     int64_t *places;
-    kin_fused_hit *hits;
-    kin_fused_pair *picked; /* batch x k: of the rows that the GPU selects from */
+    kin_screen_gpu_hit *hits;
+    kin_screen_gpu_pair *picked; /* batch x k: of the rows that the GPU selects from */
     int32_t *picked_counts;
     /* Pinned: what is copied while nobody waits. */
     kin_pair *pairs; /* batch x k */
     int32_t *host_counts;
     int64_t *host_places;
-    kin_fused_hit *host_hits;
+    kin_screen_gpu_hit *host_hits;
     int32_t *pair_counts;
     uint32_t *ids;
     uint8_t *lost;      /* by row of the batch */
@@ -75,7 +75,7 @@ static kith_status checked(const hybrid *h, int error, const char *what)
 
 static kith_status set_mark(const hybrid *h, mark m)
 {
-    const kin_fused_device *on = &h->a->on;
+    const kin_screen_gpu_device *on = &h->a->on;
     return checked(h, on->gpu->module->ops->event_record(on->stream, h->marks[m]), "a batch");
 }
 
@@ -107,9 +107,9 @@ static kith_status make_host(hybrid *h, int64_t longest)
     return KITH_OK;
 }
 
-static kin_fused_set rows_of(const hybrid *h, int64_t row0)
+static kin_screen_gpu_set rows_of(const hybrid *h, int64_t row0)
 {
-    return kin_fused_set_part(&h->queries->set, row0, h->batch);
+    return kin_screen_gpu_set_part(&h->queries->set, row0, h->batch);
 }
 
 static kith_status pin(const hybrid *h, void *out, uint64_t count, uint64_t item)
@@ -122,15 +122,15 @@ static kith_status pin(const hybrid *h, void *out, uint64_t count, uint64_t item
 
 static kith_status make_room(hybrid *h, int32_t capacity)
 {
-    const kin_fused_device *on = &h->a->on;
+    const kin_screen_gpu_device *on = &h->a->on;
     kin_hold *device = &h->device;
     kin_hold *host = &h->host;
     const uint64_t rows = (uint64_t)h->batch;
     const uint64_t all = (uint64_t)h->rows;
     const uint64_t pairs = rows * (uint64_t)h->k;
     const uint64_t hits = rows * (uint64_t)capacity;
-    const kin_fused_set first = rows_of(h, 0);
-    KIN_TRY(kin_fused_lists_make(on, &first, h->k, capacity, &h->lists));
+    const kin_screen_gpu_set first = rows_of(h, 0);
+    KIN_TRY(kin_screen_gpu_lists_make(on, &first, h->k, capacity, &h->lists));
     KIN_GPU_NEW(device, on->gpu, h->samples, rows * (uint64_t)h->sample, "a sample of costs");
     KIN_GPU_NEW(device, on->gpu, h->places, rows + 1, "places");
     KIN_GPU_NEW(device, on->gpu, h->hits, hits, "keys of a batch");
@@ -149,13 +149,13 @@ static kith_status make_room(hybrid *h, int32_t capacity)
 static void free_device(hybrid *h)
 {
     kin_hold_end(&h->device);
-    kin_fused_lists_free(&h->a->on, &h->lists);
+    kin_screen_gpu_lists_free(&h->a->on, &h->lists);
     kin_papers_costs_free(&h->costs);
 }
 
 static void free_hybrid(hybrid *h)
 {
-    const kin_fused_device *on = &h->a->on;
+    const kin_screen_gpu_device *on = &h->a->on;
     const kin_gpu_ops *ops = on->gpu->module->ops;
     void *const pinned[] = {h->pairs, h->host_hits, h->host_places, h->host_counts};
     (void)ops->wait(on->stream); /* copies may be under way where something failed */
@@ -175,10 +175,10 @@ static void free_hybrid(hybrid *h)
 }
 
 /* The reach of a batch from a sample of its first chunk. */
-static kith_status find_reach(const hybrid *h, const kin_fused_set *rows, int64_t tiles)
+static kith_status find_reach(const hybrid *h, const kin_screen_gpu_set *rows, int64_t tiles)
 {
-    const kin_fused_device *on = &h->a->on;
-    const int64_t columns = tiles * KIN_FUSED_TILE;
+    const kin_screen_gpu_device *on = &h->a->on;
+    const int64_t columns = tiles * KIN_SCREEN_GPU_TILE;
     const bool samples = h->sample > 0 && h->sample < columns;
     const kin_papers_sample sample = {.matrix = h->costs.matrix,
                                       .rows = rows->points,
@@ -186,13 +186,13 @@ static kith_status find_reach(const hybrid *h, const kin_fused_set *rows, int64_
                                       .count = columns,
                                       .sample = h->samples,
                                       .columns = h->sample};
-    const kin_fused_kth kth = {.set = *rows,
-                               .lists = h->lists,
-                               .rows = rows->points,
-                               .matrix = samples ? h->samples : h->costs.matrix,
-                               .pitch = samples ? h->sample : h->costs.pitch,
-                               .count = samples ? h->sample : columns,
-                               .col_worst = h->corpus->set.worst};
+    const kin_screen_gpu_kth kth = {.set = *rows,
+                                    .lists = h->lists,
+                                    .rows = rows->points,
+                                    .matrix = samples ? h->samples : h->costs.matrix,
+                                    .pitch = samples ? h->sample : h->costs.pitch,
+                                    .count = samples ? h->sample : columns,
+                                    .col_worst = h->corpus->set.worst};
     if (samples) {
         KIN_TRY(checked(h, on->gpu->module->papers->sample(on->stream, &sample), "sampling costs"));
     }
@@ -202,14 +202,14 @@ static kith_status find_reach(const hybrid *h, const kin_fused_set *rows, int64_
 /* Costs, threshold, candidates and how many: all of it under way when this returns. */
 static kith_status start_batch(hybrid *h, int64_t row0)
 {
-    const kin_fused_device *on = &h->a->on;
+    const kin_screen_gpu_device *on = &h->a->on;
     const kin_gpu_ops *ops = on->gpu->module->ops;
-    const kin_fused_set rows = rows_of(h, row0);
-    const int64_t all = kin_fused_tiles_of(h->corpus->set.points);
+    const kin_screen_gpu_set rows = rows_of(h, row0);
+    const int64_t all = kin_screen_gpu_tiles_of(h->corpus->set.points);
     const uint64_t padded = (uint64_t)rows.padded;
     KIN_TRY(set_mark(h, STARTED));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->lists.counts, 0, padded * sizeof *h->lists.counts));
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->lists.reach, KIN_FUSED_NO_REACH_BYTE,
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->lists.reach, KIN_SCREEN_GPU_NO_REACH_BYTE,
                          padded * sizeof *h->lists.reach));
     for (int64_t first = 0; first < all; first += h->costs.chunk) {
         const int64_t tiles = kin_min_i64(h->costs.chunk, all - first);
@@ -252,19 +252,19 @@ static int64_t set_places(hybrid *h, int64_t row0)
 }
 
 /* Keys of the processor's rows, and their copy. */
-static kith_status hand_over(const hybrid *h, const kin_fused_set *rows, int64_t total)
+static kith_status hand_over(const hybrid *h, const kin_screen_gpu_set *rows, int64_t total)
 {
-    const kin_fused_device *on = &h->a->on;
+    const kin_screen_gpu_device *on = &h->a->on;
     const kin_gpu_ops *ops = on->gpu->module->ops;
-    const kin_fused_hits job = {.set = *rows,
-                                .cols_set = h->corpus->set,
-                                .set_rows = h->queries->rows,
-                                .cols_rows = h->corpus->rows,
-                                .lists = h->lists,
-                                .rows = h->timed.cpu_rows,
-                                .places = h->places,
-                                .total = total,
-                                .hits = h->hits};
+    const kin_screen_gpu_hits job = {.set = *rows,
+                                     .cols_set = h->corpus->set,
+                                     .set_rows = h->queries->rows,
+                                     .cols_rows = h->corpus->rows,
+                                     .lists = h->lists,
+                                     .rows = h->timed.cpu_rows,
+                                     .places = h->places,
+                                     .total = total,
+                                     .hits = h->hits};
     if (total == 0) {
         return KITH_OK;
     }
@@ -279,19 +279,19 @@ static kith_status hand_over(const hybrid *h, const kin_fused_set *rows, int64_t
 }
 
 /* The neighbours of the other rows, and their copy to where the processor's will stand. */
-static kith_status select_there(const hybrid *h, const kin_fused_set *rows)
+static kith_status select_there(const hybrid *h, const kin_screen_gpu_set *rows)
 {
-    const kin_fused_device *on = &h->a->on;
+    const kin_screen_gpu_device *on = &h->a->on;
     const int64_t first = h->timed.cpu_rows;
-    const kin_fused_rescore job = {.set = *rows,
-                                   .cols_set = h->corpus->set,
-                                   .set_rows = h->queries->rows,
-                                   .cols_rows = h->corpus->rows,
-                                   .lists = h->lists,
-                                   .row0 = first,
-                                   .rows = rows->points - first,
-                                   .pairs = h->picked,
-                                   .count = h->picked_counts};
+    const kin_screen_gpu_rescore job = {.set = *rows,
+                                        .cols_set = h->corpus->set,
+                                        .set_rows = h->queries->rows,
+                                        .cols_rows = h->corpus->rows,
+                                        .lists = h->lists,
+                                        .row0 = first,
+                                        .rows = rows->points - first,
+                                        .pairs = h->picked,
+                                        .count = h->picked_counts};
     if (job.rows == 0) {
         return KITH_OK;
     }
@@ -305,7 +305,7 @@ static kith_status select_there(const hybrid *h, const kin_fused_set *rows)
 /* Divides a batch whose counts have come; both parts are under way when this returns. */
 static kith_status divide_batch(hybrid *h, int64_t row0)
 {
-    const kin_fused_set rows = rows_of(h, row0);
+    const kin_screen_gpu_set rows = rows_of(h, row0);
     KIN_TRY(wait_for(h, COUNTED, "screening"));
     h->timed = (kin_papers_timed){.rows = rows.points,
                                   .cpu_rows = kin_papers_division_rows(&h->division, rows.points)};
@@ -323,12 +323,12 @@ static kith_status take_batch(hybrid *h, int64_t row0)
 {
     kith_report *report = &h->a->on.ctx->report;
     const double before = report->seconds_select;
-    const kin_fused_finished lists = {.pairs = h->pairs,
-                                      .counts = h->pair_counts,
-                                      .ids = h->ids + row0,
-                                      .lost = h->lost,
-                                      .rows = h->timed.rows,
-                                      .k = (int32_t)h->k};
+    const kin_exact_gpu_finished lists = {.pairs = h->pairs,
+                                          .counts = h->pair_counts,
+                                          .ids = h->ids + row0,
+                                          .lost = h->lost,
+                                          .rows = h->timed.rows,
+                                          .k = (int32_t)h->k};
     KIN_TRY(wait_for(h, FETCHED, "fetching keys"));
     KIN_TRY(kin_papers_heaps_run(&h->heaps, h->host_hits, h->host_places, h->timed.cpu_rows,
                                  h->pairs, h->pair_counts));
@@ -339,7 +339,7 @@ static kith_status take_batch(hybrid *h, int64_t row0)
     KIN_TRY(seconds_between(h, HANDED, FETCHED, &h->timed.handing));
     KIN_TRY(seconds_between(h, FETCHED, SELECTED, &h->timed.gpu_select));
     start = kin_clock_ns();
-    KIN_TRY(kin_fused_host_write(h->a, &lists));
+    KIN_TRY(kin_exact_gpu_host_write(h->a, &lists));
     h->timed.cpu_rest = kin_clock_since(start);
     return KITH_OK;
 }
@@ -372,22 +372,22 @@ static int64_t batch_of(const kin_request *request, int64_t queries)
 
 static kith_status make_hybrid(hybrid *h, const kin_request *request)
 {
-    const int64_t blocks = kin_fused_blocks_of(batch_of(request, h->rows));
+    const int64_t blocks = kin_screen_gpu_blocks_of(batch_of(request, h->rows));
     const kin_papers_hybrid_size size =
         kin_papers_hybrid_size_of(h->corpus->set.points, h->k, request->sample);
     h->sample = size.sample;
     KIN_TRY(kin_papers_costs_make(&h->costs, blocks, request->batch > 0, size.a_block));
-    h->batch = h->costs.blocks * KIN_FUSED_BLOCK;
+    h->batch = h->costs.blocks * KIN_SCREEN_GPU_BLOCK;
     KIN_TRY(make_room(h, size.leaves));
     return make_host(h, h->lists.capacity);
 }
 
-static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *queries,
-                          const kin_fused_prepared *corpus, const kin_fused_worst *worst,
+static kith_status answer(kin_exact_gpu_answers *a, const kin_screen_gpu_prepared *queries,
+                          const kin_screen_gpu_prepared *corpus, const kin_screen_gpu_worst *worst,
                           const kin_request *request)
 {
     kith_report *report = &a->on.ctx->report;
-    const int64_t blocks = queries->set.padded / KIN_FUSED_BLOCK;
+    const int64_t blocks = queries->set.padded / KIN_SCREEN_GPU_BLOCK;
     hybrid h = {.a = a,
                 .queries = queries,
                 .corpus = corpus,
@@ -408,9 +408,9 @@ static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *querie
         a->tally.reruns += (double)h.lost_count;
         free_device(&h); /* solving them wants room, too */
         status =
-            kin_fused_answers_solve(a, &queries->rows, &corpus->rows, h.lost_ids, h.lost_count);
+            kin_exact_gpu_answers_solve(a, &queries->rows, &corpus->rows, h.lost_ids, h.lost_count);
     }
-    a->tally.pairs += (double)(blocks * kin_fused_tiles_of(corpus->set.points));
+    a->tally.pairs += (double)(blocks * kin_screen_gpu_tiles_of(corpus->set.points));
     report->seconds_screen += /* what was waited for the GPU */
         kin_clock_since(start) + others - report->seconds_select - report->seconds_rescore;
     free_hybrid(&h);
@@ -428,7 +428,7 @@ static int64_t wanted_of(const kin_request *request, int64_t columns)
 static kin_papers_costs_size costs_of(const kin_request *request, uint64_t a_block, int64_t rows,
                                       int64_t columns, uint64_t scope)
 {
-    const int64_t blocks = kin_fused_blocks_of(batch_of(request, rows));
+    const int64_t blocks = kin_screen_gpu_blocks_of(batch_of(request, rows));
     return kin_papers_costs_size_of(columns, blocks, request->batch > 0, a_block, scope);
 }
 
@@ -449,14 +449,14 @@ static uint64_t host_bytes(const kin_request *request, int64_t rows, int64_t col
     const int64_t k = wanted_of(request, columns);
     const kin_papers_hybrid_size s = kin_papers_hybrid_size_of(columns, k, request->sample);
     const int64_t batch =
-        costs_of(request, s.a_block, rows, columns, scope).blocks * KIN_FUSED_BLOCK;
-    const uint64_t a_row = (uint64_t)s.leaves * sizeof(kin_fused_hit) +
-                           (uint64_t)k * sizeof(kin_fused_pair) + KIN_PAPERS_ROW_BYTES;
+        costs_of(request, s.a_block, rows, columns, scope).blocks * KIN_SCREEN_GPU_BLOCK;
+    const uint64_t a_row = (uint64_t)s.leaves * sizeof(kin_screen_gpu_hit) +
+                           (uint64_t)k * sizeof(kin_screen_gpu_pair) + KIN_PAPERS_ROW_BYTES;
     return kin_size_add(
         kin_size_add(kin_size_mul((uint64_t)batch, a_row),
                      kin_size_mul((uint64_t)threads, kin_papers_heaps_bytes(k, s.leaves))),
         (uint64_t)rows * 2 * sizeof(uint32_t));
 }
 
-const kin_fused_pipeline kin_papers_hybrid = {
+const kin_exact_gpu_pipeline kin_papers_hybrid = {
     .by_host = true, .answer = answer, .bytes = bytes_of, .host_bytes = host_bytes};

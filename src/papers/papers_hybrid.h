@@ -5,7 +5,7 @@
 #define KIN_PAPERS_HYBRID_H
 
 #include "exact/exact_search.h"
-#include "fused/fused_lists.h"
+#include "screen/screen_lists_gpu.h"
 #include "select/select.h"
 
 #include <stdbool.h>
@@ -43,7 +43,7 @@ uint64_t kin_papers_heaps_bytes(int64_t k, int64_t room);
 
 /* Row i has the hits places[i] .. places[i + 1] - 1, in any order; its first k (or all, if they are
  * fewer: counts) go to pairs + i * k, sorted. Adds its seconds to the report's selection. */
-kith_status kin_papers_heaps_run(const kin_papers_heaps *heaps, const kin_fused_hit *hits,
+kith_status kin_papers_heaps_run(const kin_papers_heaps *heaps, const kin_screen_gpu_hit *hits,
                                  const int64_t *places, int64_t rows, kin_pair *pairs,
                                  int32_t *counts);
 
@@ -102,9 +102,9 @@ void kin_papers_division_learn(kin_papers_division *division, const kin_papers_t
  * memory: what the pipelines matrix and hybrid select from. */
 
 typedef struct kin_papers_costs {
-    kin_fused_device on;
-    kin_fused_set cols;
-    const kin_fused_worst *col_worst;
+    kin_screen_gpu_device on;
+    kin_screen_gpu_set cols;
+    const kin_screen_gpu_worst *col_worst;
     int64_t blocks;   /* of rows in a batch */
     int64_t chunk;    /* tiles of columns in a chunk */
     int64_t pitch;    /* words of a row of the matrix */
@@ -112,7 +112,7 @@ typedef struct kin_papers_costs {
     kin_hold hold;
     uint32_t *tiles; /* all tiles of the columns, in an order that spreads over them, so that a
                         chunk of them is a fair sample */
-    kin_fused_unit *units;
+    kin_screen_gpu_unit *units;
     uint32_t *numbers;   /* of units; the next one */
     int64_t unit_blocks; /* what units stand there for */
     int64_t unit_tiles;
@@ -137,12 +137,13 @@ kin_papers_costs_size kin_papers_costs_size_of(int64_t columns, int64_t row_bloc
 
 /* Costs of rows (at most a batch of them) to the columns of c->tiles [first, first + tiles): place
  * p of a row belongs to tile number first + p / 128 of them. Does not wait. */
-kith_status kin_papers_costs_run(kin_papers_costs *c, const kin_fused_set *rows, int64_t first,
+kith_status kin_papers_costs_run(kin_papers_costs *c, const kin_screen_gpu_set *rows, int64_t first,
                                  int64_t tiles);
 
 /* Pushes the columns of the matrix that may be within the reach of the rows' lists; both begin with
  * the first row of the batch. Does not wait. */
-kith_status kin_papers_costs_gather(const kin_papers_costs *c, const kin_fused_set *rows,
-                                    const kin_fused_lists *lists, int64_t first, int64_t tiles);
+kith_status kin_papers_costs_gather(const kin_papers_costs *c, const kin_screen_gpu_set *rows,
+                                    const kin_screen_gpu_lists *lists, int64_t first,
+                                    int64_t tiles);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the pipelines of papers launch on a GPU beside what fused_kernels.h has: as there, every
+ * What the pipelines of papers launch on a GPU beside what screen_kernels.h has: as there, every
  * launch is asynchronous and returns 0 or an error of the CUDA runtime. */
 #ifndef KIN_PAPERS_KERNELS_H
 #define KIN_PAPERS_KERNELS_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The one symbol that libkith_cuda.so exports. */
-#include "fused/fused_kernels.h"
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
+#include "screen/screen_kernels.h"
 #include "select/select_launch.cuh"
 
-extern "C" const kin_fused_kernels kin_fused_table;         /* fused/fused_table.cu */
-extern "C" const kin_tree_kernels kin_tree_table;           /* tree/tree_table.cu */
-extern "C" const kin_graph_gpu_kernels kin_graph_gpu_table; /* graph/graph_lists.cu */
-extern "C" const kin_papers_kernels kin_papers_table;       /* papers/papers_pipeline.cu */
+extern "C" const kin_screen_gpu_kernels kin_screen_gpu_table; /* screen/screen_table.cu */
+extern "C" const kin_tree_kernels kin_tree_table;             /* tree/tree_table.cu */
+extern "C" const kin_graph_gpu_kernels kin_graph_gpu_table;   /* graph/graph_lists.cu */
+extern "C" const kin_papers_kernels kin_papers_table;         /* papers/papers_pipeline.cu */
 
 #define PAPERS_LAUNCH(NAME, number, name, switches) KIN_SELECT_LAUNCH(kin_papers_##name)
 KITH_PAPERS_SELECT_MAP(PAPERS_LAUNCH)
@@ -28,5 +28,5 @@ KITH_PAPERS_SELECT_MAP(IN_ORDER)
 
 extern "C" __attribute__((visibility("default"))) const kin_gpu_module kith_cuda_module;
 const kin_gpu_module kith_cuda_module = {
-    KIN_GPU_VERSION, sizeof(kin_gpu_module), &kin_gpu_cuda_ops,    &kin_fused_table,
+    KIN_GPU_VERSION, sizeof(kin_gpu_module), &kin_gpu_cuda_ops,    &kin_screen_gpu_table,
     select_table,    &kin_tree_table,        &kin_graph_gpu_table, &kin_papers_table};

@@ -16,9 +16,9 @@
 #include "base/base_mem.h"
 
 #include "base/base_size.h"
-#include "exact/exact_prepare.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
+#include "screen/screen_prepare.h"
 #include "shard/shard_run.h"
 #include "shard/shard_truth.h"
 

@@ -27,8 +27,8 @@
 #define KIN_TREE_TREE_H
 
 #include "base/base_size.h"
-#include "exact/exact_prepare.h"
 #include "file/file_container.h"
+#include "screen/screen_prepare.h"
 #include "tree/tree_bound.h"
 
 typedef struct kin_tree {

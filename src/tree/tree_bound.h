@@ -19,7 +19,7 @@
  * has d^ > reach + lost_c, hence D > the k-th neighbour's, and its key is larger. `floor` stands in
  * every reach. It is at least 2^-60, whose square is above all that underflow can lose, and
  * 2^-499 * scale: rows nearer than 2^-500 may differ in D and not in their keys, which underflow.
- * WIDE covers every rounding in double, the canonical key's own included (exact_bound.h).
+ * WIDE covers every rounding in double, the canonical key's own included (screen_bound.h).
  *
  * Boxes need no bound of their own. The gap to a box, max(low - q, q - high, 0), is the rounded
  * difference to the nearest number that a point of the box may have, and rounding is monotone: the

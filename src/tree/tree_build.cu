@@ -25,7 +25,7 @@
 #include <cub/block/block_scan.cuh>
 
 enum {
-    THREADS = KIN_FUSED_THREADS,
+    THREADS = KIN_SCREEN_GPU_THREADS,
     WARPS = KIN_TREE_GPU_WARPS,
     STEPS = 8, /* places of a tile a lane has */
     TILE = THREADS * STEPS,
@@ -261,7 +261,7 @@ typedef struct dealing {
 KIN_DEVICE dealing deal_tile(const piece &p, const kin_tree_gpu_cut &cut, const uint32_t *keys,
                              int64_t tile, uint2 &before, uint2 *sums)
 {
-    const int32_t warp = (int32_t)threadIdx.x / KIN_FUSED_WARP;
+    const int32_t warp = (int32_t)threadIdx.x / KIN_SCREEN_GPU_WARP;
     const uint32_t lower_lanes = (1u << kin_tree_gpu_my_lane()) - 1;
     uint32_t below[STEPS];
     uint32_t equal[STEPS];
@@ -269,13 +269,13 @@ KIN_DEVICE dealing deal_tile(const piece &p, const kin_tree_gpu_cut &cut, const 
     dealing d;
 #pragma unroll
     for (int s = 0; s < STEPS; s++) {
-        const int64_t place = tile + s * KIN_FUSED_WARP;
+        const int64_t place = tile + s * KIN_SCREEN_GPU_WARP;
         d.to[s] = place < p.end ? __ldg(keys + place) : KIN_TREE_GPU_NO_KEY;
     }
 #pragma unroll
     for (int s = 0; s < STEPS; s++) {
-        below[s] = __ballot_sync(KIN_FUSED_ALL_LANES, d.to[s] < cut.low);
-        equal[s] = __ballot_sync(KIN_FUSED_ALL_LANES, d.to[s] == cut.low);
+        below[s] = __ballot_sync(KIN_SCREEN_GPU_ALL_LANES, d.to[s] < cut.low);
+        equal[s] = __ballot_sync(KIN_SCREEN_GPU_ALL_LANES, d.to[s] == cut.low);
         own.x += (uint32_t)__popc(below[s]);
         own.y += (uint32_t)__popc(equal[s]);
     }
@@ -293,7 +293,7 @@ KIN_DEVICE dealing deal_tile(const piece &p, const kin_tree_gpu_cut &cut, const 
     d.left = 0;
 #pragma unroll
     for (int s = 0; s < STEPS; s++) {
-        const uint32_t place = (uint32_t)(tile - p.first) + s * KIN_FUSED_WARP;
+        const uint32_t place = (uint32_t)(tile - p.first) + s * KIN_SCREEN_GPU_WARP;
         const uint32_t equal_before = at.y + (uint32_t)__popc(equal[s] & lower_lanes);
         const uint32_t left_before =
             at.x + (uint32_t)__popc(below[s] & lower_lanes) + min(equal_before, cut.rank);
@@ -318,13 +318,13 @@ KIN_DEVICE void move_list(const kin_tree_gpu_building &b, const piece &p, const 
     uint32_t values[STEPS];
 #pragma unroll
     for (int s = 0; s < STEPS; s++) {
-        const int64_t place = tile + s * KIN_FUSED_WARP;
+        const int64_t place = tile + s * KIN_SCREEN_GPU_WARP;
         values[s] = place < p.end ? __ldg(from + place) : KIN_TREE_GPU_NO_KEY;
     }
 #pragma unroll
     for (int s = 0; s < STEPS; s++) {
         const bool left = (d.left >> s & 1) != 0;
-        if (tile + s * KIN_FUSED_WARP < p.end) {
+        if (tile + s * KIN_SCREEN_GPU_WARP < p.end) {
             const uint32_t above = KIN_TREE_GPU_NO_KEY - values[s];
             to[d.to[s]] = values[s];
             least[0][0] = left ? min(least[0][0], values[s]) : least[0][0];
@@ -351,7 +351,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int32_t cols = b.tree.cols;
     const piece p = piece_of(b, level);
     const kin_tree_gpu_cut cut = b.cuts[p.i];
-    const int64_t own = threadIdx.x / KIN_FUSED_WARP * (TILE / WARPS) + kin_tree_gpu_my_lane();
+    const int64_t own = threadIdx.x / KIN_SCREEN_GPU_WARP * (TILE / WARPS) + kin_tree_gpu_my_lane();
     uint32_t *least = &extents[0][0][0];
     for (int32_t t = (int32_t)threadIdx.x; t < 4 * cols; t += THREADS) {
         least[t] = KIN_TREE_GPU_NO_KEY;

@@ -26,7 +26,7 @@ static void name_tree(kin_layout *layout, void *job)
     tree->counts = kin_layout_array(layout, leaves, sizeof *tree->counts);
 }
 
-void kin_tree_gpu_free(const kin_fused_device *on, kin_tree_gpu *tree)
+void kin_tree_gpu_free(const kin_screen_gpu_device *on, kin_tree_gpu *tree)
 {
     kin_gpu_free(on->gpu, (void *)(uintptr_t)tree->shift);
     memset(tree, 0, sizeof *tree);
@@ -50,9 +50,9 @@ uint64_t kin_tree_gpu_bytes(int64_t points, int32_t cols, int64_t leaf_points)
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 typedef struct making {
-    const kin_fused_device *on;
+    const kin_screen_gpu_device *on;
     const kin_tree_kernels *kernels;
-    const kin_fused_rows *rows;
+    const kin_screen_gpu_rows *rows;
     const uint32_t *firsts;
     kin_tree_gpu *tree;
     double *extremes; /* device: lows, highs */
@@ -94,7 +94,7 @@ uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_poin
  * has one. */
 static kith_status take_period(const making *m, const double *period)
 {
-    const kin_fused_device *on = m->on;
+    const kin_screen_gpu_device *on = m->on;
     kin_tree_gpu *tree = m->tree;
     float stored[KIN_TREE_GPU_MOST_COLS];
     kin_tree like = {.cols = tree->cols,
@@ -118,7 +118,7 @@ static kith_status take_period(const making *m, const double *period)
 /* The scale and the shift, from exact extremes. host: 4 x cols doubles. */
 static kith_status choose_units(const making *m, double *host)
 {
-    const kin_fused_device *on = m->on;
+    const kin_screen_gpu_device *on = m->on;
     kin_tree_gpu *tree = m->tree;
     const int32_t cols = tree->cols;
     const bool wraps = m->rows->period != NULL;
@@ -130,7 +130,8 @@ static kith_status choose_units(const making *m, double *host)
                                       .count = tree->points,
                                       .low = m->extremes,
                                       .high = m->extremes + cols};
-    KIN_TRY(kin_fused_launched(on, m->kernels->measure(on->stream, &job), "extremes of columns"));
+    KIN_TRY(
+        kin_screen_gpu_launched(on, m->kernels->measure(on->stream, &job), "extremes of columns"));
     KIN_TRY(
         kin_gpu_download(on->ctx, on->gpu, host, m->extremes, 2 * (uint64_t)cols * sizeof *host));
     if (wraps) {
@@ -161,30 +162,31 @@ static kith_status round_rows(const making *m)
                                     .shift = tree->shift,
                                     .out = m->rounded,
                                     .lost = m->row_lost};
-    return kin_fused_launched(m->on, m->kernels->round(m->on->stream, &job), "rows of a tree");
+    return kin_screen_gpu_launched(m->on, m->kernels->round(m->on->stream, &job), "rows of a tree");
 }
 
 /* The root's node has lost what the worst of its points did. */
 static kith_status build(making *m)
 {
-    const kin_fused_device *on = m->on;
+    const kin_screen_gpu_device *on = m->on;
     uint64_t bytes = 0;
     kin_tree_gpu_build job = {.tree = *m->tree,
                               .rows = m->rounded,
                               .row_lost = m->row_lost,
                               .firsts = m->firsts,
                               .scratch_bytes = &bytes};
-    KIN_TRY(kin_fused_launched(on, m->kernels->build(on->stream, &job), "scratch of a tree"));
+    KIN_TRY(kin_screen_gpu_launched(on, m->kernels->build(on->stream, &job), "scratch of a tree"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &m->scratch, bytes, 1, "the building of a tree"));
     job.scratch = m->scratch;
-    KIN_TRY(kin_fused_launched(on, m->kernels->build(on->stream, &job), "the building of a tree"));
+    KIN_TRY(
+        kin_screen_gpu_launched(on, m->kernels->build(on->stream, &job), "the building of a tree"));
     return kin_gpu_download(on->ctx, on->gpu, &m->tree->most_lost, m->tree->lost + 1,
                             sizeof m->tree->most_lost);
 }
 
 static kith_status make_all(making *m)
 {
-    const kin_fused_device *on = m->on;
+    const kin_screen_gpu_device *on = m->on;
     const uint64_t cols = (uint64_t)m->tree->cols;
     double *host = NULL;
     void *block = NULL;
@@ -197,7 +199,7 @@ static kith_status make_all(making *m)
     return build(m);
 }
 
-kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *rows,
+kith_status kin_tree_gpu_make(const kin_screen_gpu_device *on, const kin_screen_gpu_rows *rows,
                               const uint32_t *firsts, int64_t points, int64_t leaf_points,
                               kin_tree_gpu *tree)
 {

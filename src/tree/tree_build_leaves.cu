@@ -98,8 +98,8 @@ KIN_DEVICE void measure_plot(const plot &p, const plot_share &s, int32_t column)
         high =
             min(high, key == KIN_TREE_GPU_NO_KEY ? KIN_TREE_GPU_NO_KEY : KIN_TREE_GPU_NO_KEY - key);
     }
-    const int32_t node = __shfl_sync(KIN_FUSED_ALL_LANES, s.node, 0);
-    if (__all_sync(KIN_FUSED_ALL_LANES, s.node == node)) {
+    const int32_t node = __shfl_sync(KIN_SCREEN_GPU_ALL_LANES, s.node, 0);
+    if (__all_sync(KIN_SCREEN_GPU_ALL_LANES, s.node == node)) {
         kin_tree_gpu_lower(&p.room.low[node], low);
         kin_tree_gpu_lower(&p.room.high[node], high);
     } else if (s.count > 0) {
@@ -268,7 +268,7 @@ static __global__ void __launch_bounds__(PLOT_THREADS, 3)
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     write_points_kernel(const __grid_constant__ kin_tree_gpu_building b)
 {
     const int64_t place = kin_tree_gpu_my_thread();
@@ -289,7 +289,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 }
 
 /* A warp a leaf. Nothing is in the box of a leaf without points. */
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     write_leaves_kernel(const __grid_constant__ kin_tree_gpu_building b)
 {
     const int64_t leaf = kin_tree_gpu_my_warp();
@@ -308,25 +308,25 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         const float empty = c < b.tree.cols ? INFINITY : 0.0F;
         uint32_t low = KIN_TREE_GPU_NO_KEY;
         uint32_t high = 0;
-        for (int64_t place = first + lane; real && place < last; place += KIN_FUSED_WARP) {
+        for (int64_t place = first + lane; real && place < last; place += KIN_SCREEN_GPU_WARP) {
             const uint32_t key = kin_tree_gpu_list_of(b, c)[place];
             low = min(low, key);
             high = max(high, key);
         }
-        low = __reduce_min_sync(KIN_FUSED_ALL_LANES, low);
-        high = __reduce_max_sync(KIN_FUSED_ALL_LANES, high);
+        low = __reduce_min_sync(KIN_SCREEN_GPU_ALL_LANES, low);
+        high = __reduce_max_sync(KIN_SCREEN_GPU_ALL_LANES, high);
         if (lane == 0) {
             box[c] = real ? kin_tree_gpu_component_of(low) : empty;
             box[wide + c] = real ? kin_tree_gpu_component_of(high) : 0.0F - empty;
         }
     }
     uint32_t lost = 0; /* its bits rise like it does */
-    for (int64_t place = first + lane; place < last; place += KIN_FUSED_WARP) {
+    for (int64_t place = first + lane; place < last; place += KIN_SCREEN_GPU_WARP) {
         const uint32_t other =
             __float_as_uint(b.row_lost[kin_tree_gpu_list_of(b, b.tree.cols)[place]]);
         lost = other > lost ? other : lost;
     }
-    lost = __reduce_max_sync(KIN_FUSED_ALL_LANES, lost);
+    lost = __reduce_max_sync(KIN_SCREEN_GPU_ALL_LANES, lost);
     if (lane == 0) {
         ((float *)b.tree.lost)[leaves + leaf] = __uint_as_float(lost);
         ((uint32_t *)b.tree.starts)[leaf] =
@@ -334,7 +334,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         ((uint32_t *)b.tree.counts)[leaf] = (uint32_t)(last - first);
     }
     if (leaf == 0) { /* what no node has, too, has the bytes of the host's */
-        for (int32_t c = lane; c < 2 * wide; c += KIN_FUSED_WARP) {
+        for (int32_t c = lane; c < 2 * wide; c += KIN_SCREEN_GPU_WARP) {
             boxes[c] = 0.0F;
         }
         ((float *)b.tree.lost)[0] = 0.0F;
@@ -345,7 +345,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 }
 
 /* Inner nodes of levels `from` down to `to`; several levels: by one block of threads. */
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     join_boxes_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t from, int32_t to)
 {
     const int32_t wide = b.tree.wide;
@@ -384,21 +384,21 @@ extern "C" int kin_tree_gpu_write_tree(kin_gpu_stream *stream, const kin_tree_gp
 {
     const int32_t height = b->tree.height;
     write_points_kernel<<<kin_tree_gpu_blocks_for(b->tree.blocks * KIN_TREE_LANES,
-                                                  KIN_FUSED_THREADS),
-                          KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
+                                                  KIN_SCREEN_GPU_THREADS),
+                          KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*b);
     KIN_CUDA_TRY_LAUNCH();
     write_leaves_kernel<<<kin_tree_gpu_blocks_for((int64_t)1 << height, KIN_TREE_GPU_WARPS),
-                          KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
+                          KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*b);
     KIN_CUDA_TRY_LAUNCH();
     int32_t level = height - 1;
     for (; level > TOP_LEVEL; level--) {
         const int64_t items = (int64_t)(b->tree.wide + 1) << level;
-        join_boxes_kernel<<<kin_tree_gpu_blocks_for(items, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0,
-                            stream->stream>>>(*b, level, level);
+        join_boxes_kernel<<<kin_tree_gpu_blocks_for(items, KIN_SCREEN_GPU_THREADS),
+                            KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*b, level, level);
         KIN_CUDA_TRY_LAUNCH();
     }
     if (level >= 0) {
-        join_boxes_kernel<<<1, KIN_FUSED_THREADS, 0, stream->stream>>>(*b, level, 0);
+        join_boxes_kernel<<<1, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*b, level, 0);
     }
     return kin_gpu_launched();
 }

@@ -279,8 +279,8 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
                                 int64_t wanted, bool graph)
 {
     const int32_t cols = kin_place_cols(request->distance.metric, request->distance.cols);
-    const bool screens = kin_fused_screens(request, points, queries);
-    const double listed = wanted > KIN_FUSED_PASS_K ? (double)wanted : 0.0;
+    const bool screens = kin_exact_gpu_screens(request, points, queries);
+    const double listed = wanted > KIN_SCREEN_GPU_PASS_K ? (double)wanted : 0.0;
     return (kin_tree_cost){
         .points = points,
         .queries = queries,

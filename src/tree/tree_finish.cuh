@@ -3,8 +3,8 @@
 #ifndef KIN_TREE_FINISH_CUH
 #define KIN_TREE_FINISH_CUH
 
-#include "fused/fused_sort.cuh"
 #include "metric/metric_pair.cuh"
+#include "screen/screen_sort.cuh"
 #include "tree/tree_launch.cuh"
 
 #include <cuda_runtime.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. A block finishes a place: ids of its candidates, their keys by teams of eight threads
- * (metric_pair.cuh), a bitonic sort in shared memory (fused_sort.cuh). A list that is longer than
+ * (metric_pair.cuh), a bitonic sort in shared memory (screen_sort.cuh). A list that is longer than
  * the room comes in turns: the first `wanted` so far stay, others fill the rest. Where those are
  * more than it has places, they are found in passes: each takes half a room of what comes after the
- * last of the pass before it. It is fused_rescore.cu for rows that are short and lists whose words
+ * last of the pass before it. It is screen_rescore.cu for rows that are short and lists whose words
  * stand 256 bytes apart.
  *
  * Cost. A sort of 256 is 36 steps of a barrier each: some 5 us a place and block, of which a
@@ -19,7 +19,7 @@ static __device__ __forceinline__ void keys_of(const kin_tree_gpu_finish &job, c
                                                double *keys, const uint32_t *ids, int32_t first,
                                                int32_t last)
 {
-    const kin_fused_rows &corpus = job.corpus;
+    const kin_screen_gpu_rows &corpus = job.corpus;
     const int32_t thread = (int32_t)threadIdx.x % LANES;
     for (int32_t base = first; base < last; base += TEAMS) {
         const int32_t at = base + (int32_t)threadIdx.x / LANES;
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(BLOCK, 8)
                 kept = min(kept + added, min(pass, whole - done));
             }
             for (int32_t j = thread; j < kept; j += BLOCK) {
-                job.pairs[i * wanted + done + j] = kin_fused_pair{keys[j], ids[j], 0};
+                job.pairs[i * wanted + done + j] = kin_screen_gpu_pair{keys[j], ids[j], 0};
             }
             last_key = keys[kept - 1];
             last_id = ids[kept - 1];

@@ -63,7 +63,7 @@ static __host__ __device__ __forceinline__ bool reads_near(const kin_tree_gpu_fi
            job.corpus.cols < KIN_TREE_GPU_WIDE;
 }
 
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     bring_near_kernel(const kin_tree_gpu_finish job)
 {
     const int64_t position = kin_tree_gpu_my_thread();
@@ -105,7 +105,7 @@ static __device__ __forceinline__ double near_key(const kin_tree_gpu_finish &job
 
 /* query: its place's column. */
 template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
-static __device__ __forceinline__ double key_of(const kin_fused_rows &corpus, const char *row,
+static __device__ __forceinline__ double key_of(const kin_screen_gpu_rows &corpus, const char *row,
                                                 const double *query, bool chunks)
 {
     const int32_t cols = corpus.cols;
@@ -252,7 +252,7 @@ static __device__ __forceinline__ void team_sort(team &t, double *keys, uint32_t
 
 /* Of one place; pairs: where its list stands. */
 static __device__ __forceinline__ void write_list(const team &t, int32_t count,
-                                                  kin_fused_pair *pairs)
+                                                  kin_screen_gpu_pair *pairs)
 {
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
@@ -267,7 +267,7 @@ static __device__ __forceinline__ void write_list(const team &t, int32_t count,
 
 /* The same as an answer; row: its place's, or KITH_ID_NONE. Whoever is left out leaves a gap. */
 static __device__ __forceinline__ void write_answer(const team &t, int32_t count, uint32_t row,
-                                                    const kin_fused_write &job)
+                                                    const kin_screen_gpu_write &job)
 {
     const bool real = row != KITH_ID_NONE;
     const uint32_t own = job.leaves_own_out ? row : KITH_ID_NONE;
@@ -289,8 +289,8 @@ static __device__ __forceinline__ void write_answer(const team &t, int32_t count
         const int32_t slot = t.first + e * t.lanes;
         const int32_t to = slot - (slot > gap ? 1 : 0);
         if (real && slot < count && slot != gap && to < job.k_out) {
-            kin_fused_put(job, (int64_t)row * job.k_out + to, t.ids[e],
-                          kin_pair_distance(job.metric, t.keys[e]));
+            kin_screen_gpu_put(job, (int64_t)row * job.k_out + to, t.ids[e],
+                               kin_pair_distance(job.metric, t.keys[e]));
         }
     }
 }
@@ -418,8 +418,8 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
                                       stream->shared_bytes));
     if (reads_near<STEP, DTYPE>(*job) && job->place0 == 0) {
         bring_near_kernel<<<kin_tree_gpu_blocks_for(job->tree.blocks * KIN_TREE_LANES,
-                                                    KIN_FUSED_THREADS),
-                            KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+                                                    KIN_SCREEN_GPU_THREADS),
+                            KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job);
         KIN_CUDA_TRY_LAUNCH();
     }
     finish_kernel<STEP, DTYPE, WRAPS>

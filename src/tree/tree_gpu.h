@@ -3,7 +3,7 @@
 #ifndef KIN_TREE_GPU_H
 #define KIN_TREE_GPU_H
 
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "tree/tree.h"
 #include "tree/tree_kernels.h"
 
@@ -15,11 +15,11 @@
  * metric that has a tree, up to KIN_TREE_GPU_MOST_COLS columns; firsts: device memory, the rows
  * that become points, ascending (NULL: all); points: how many, at least one. The tree is complete
  * when this returns. */
-kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *rows,
+kith_status kin_tree_gpu_make(const kin_screen_gpu_device *on, const kin_screen_gpu_rows *rows,
                               const uint32_t *firsts, int64_t points, int64_t leaf_points,
                               kin_tree_gpu *tree);
 /* Accepts a tree of zeros. */
-void kin_tree_gpu_free(const kin_fused_device *on, kin_tree_gpu *tree);
+void kin_tree_gpu_free(const kin_screen_gpu_device *on, kin_tree_gpu *tree);
 
 /* Columns that its rows have. */
 static inline int32_t kin_tree_gpu_wide(int32_t cols)
@@ -68,13 +68,13 @@ static inline uint64_t kin_tree_gpu_near_bytes(kith_dtype dtype, int32_t cols, k
 uint64_t kin_tree_gpu_places_bytes(int64_t count, int32_t cols, int32_t capacity);
 
 /* Device memory that a job takes, for matrices on the host; queries NULL: a graph. */
-kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                      const kin_request *request, uint64_t budget);
+kin_exact_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                          const kin_request *request, uint64_t budget);
 
 /* Queries of the host, of the query's or some, come to the device from now on, if all of the job
  * takes half of what is free at most. Whoever calls it ends it (kin_gpu_ahead_leave). */
 void kin_tree_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                        const kin_fused_query *query, const kith_matrix *queries);
+                        const kin_exact_gpu_query *query, const kith_matrix *queries);
 
 /* ---- tree_solve_gpu.c ------------------------------------------------------------------------ */
 
@@ -89,15 +89,15 @@ typedef struct kin_tree_gpu_counters {
 
 /* A tree and what is done with it in one call. */
 typedef struct kin_tree_gpu_solver {
-    kin_fused_device on;
+    kin_screen_gpu_device on;
     const kin_tree_kernels *kernels;
     const kin_tree_gpu *tree;
-    const kin_fused_prepared *corpus;
+    const kin_screen_gpu_prepared *corpus;
     const kin_request *request;      /* whose way through the tree it is; NULL: ours */
     int32_t wanted;                  /* points a list */
     kin_tree_gpu_counters *counters; /* device */
     int64_t slice;                   /* places of a launch, by the last one's time; 0: unknown */
-    kin_fused_tally tally;           /* pairs: of a query and a point, computed */
+    kin_screen_gpu_tally tally;      /* pairs: of a query and a point, computed */
 } kin_tree_gpu_solver;
 
 /* A launch of the room's own, by its name. */
@@ -109,11 +109,11 @@ kith_status kin_tree_gpu_solver_make(kin_hold *hold, kin_tree_gpu_solver *s);
 
 /* Queries in an order. Device memory. */
 typedef struct kin_tree_gpu_places {
-    kin_fused_rows rows;   /* that ask */
-    const float *rounded;  /* of them, in the tree's units; NULL: the points of the tree */
-    const float *lost;     /* by row of rounded */
-    const uint32_t *order; /* place -> row of rounded; NULL: the same */
-    const uint32_t *ids;   /* place -> row of rows and of the outputs; KITH_ID_NONE: nobody */
+    kin_screen_gpu_rows rows; /* that ask */
+    const float *rounded;     /* of them, in the tree's units; NULL: the points of the tree */
+    const float *lost;        /* by row of rounded */
+    const uint32_t *order;    /* place -> row of rounded; NULL: the same */
+    const uint32_t *ids;      /* place -> row of rows and of the outputs; KITH_ID_NONE: nobody */
     int64_t count;
     int32_t capacity; /* of a list; 0: that of a first walk */
     uint32_t *near;   /* as in kin_tree_gpu_finish; set by what solves them */
@@ -136,7 +136,7 @@ typedef struct kin_tree_gpu_asked {
 
 /* ids: of rows, in host memory; NULL: 0, 1, ...; rows NULL: the ids alone. */
 kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, kin_hold *hold,
-                             const kin_fused_rows *rows, const uint32_t *ids,
+                             const kin_screen_gpu_rows *rows, const uint32_t *ids,
                              kin_tree_gpu_asked *asked);
 /* What walks have counted since the last time is added to the tally; *third: met[2]. Waits. */
 kith_status kin_tree_gpu_read_counters(kin_tree_gpu_solver *s, uint64_t *third);
@@ -144,7 +144,7 @@ kith_status kin_tree_gpu_read_counters(kin_tree_gpu_solver *s, uint64_t *third);
 /* Sends places through the tree for the tally alone. Waits. */
 kith_status kin_tree_gpu_look(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places);
 /* Answers of all places; parts: as many at a time as fit. */
-kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
+kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
                                const kin_tree_gpu_places *places, bool parts);
 
 /* Room of a list in a first walk. */
@@ -203,55 +203,58 @@ typedef struct kin_tree_gpu_corpus {
     kith_matrix points; /* borrowed where `place` says that they lie on the device */
     uint32_t place;
     int64_t leaf_points; /* of the processor's tree of these points */
-    kin_fused_prepared prepared;
+    kin_screen_gpu_prepared prepared;
     kin_tree_gpu tree;
 } kin_tree_gpu_corpus;
 
 /* Whatever it is worth. leaf_points: of a tree of the processor that there was, 0: by height, and 0
  * by columns. c: all zero on failure. */
-kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
-                                     int32_t height, int64_t leaf_points, kin_tree_gpu_corpus *c);
+kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu,
+                                     const kin_screen_gpu_source *source, int32_t height,
+                                     int64_t leaf_points, kin_tree_gpu_corpus *c);
 /* Accepts one of zeros. */
 void kin_tree_gpu_corpus_free(kith_ctx *ctx, kin_tree_gpu_corpus *c);
 uint64_t kin_tree_gpu_corpus_bytes(const kin_tree_gpu_corpus *c); /* of device memory */
 /* Any k that a GPU has a tree for, as often as wanted. */
 kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                                       const kin_fused_query *query);
+                                       const kin_exact_gpu_query *query);
 /* Whether a tree was named, or a sample says that it pays; queries NULL: a graph. */
 kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                                      const kin_fused_query *query, bool *takes);
+                                      const kin_exact_gpu_query *query, bool *takes);
 /* What a search takes beside it. */
-kin_fused_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
-                                        const kith_matrix *queries, const kin_request *request,
-                                        uint64_t budget);
+kin_exact_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
+                                            const kith_matrix *queries, const kin_request *request,
+                                            uint64_t budget);
 
 /* By one GPU. Without queries: the graph of the corpus' points. */
 kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                      const kin_fused_query *query, bool *declined);
+                                      const kin_exact_gpu_query *query, bool *declined);
 
 /* ---- tree_radius_gpu.c ----------------------------------------------------------------------- */
 
 /* All within a radius by the tree on a GPU: the table of kin_tree_radius, byte for byte, in host
- * memory; where the query's place has KIN_FUSED_OUT_ON_DEVICE, on the device if there is room for
- * all of it. Of the corpus the distance, name and place are read, too. declined NULL: the tree was
- * named; else where all pairs are the faster way, or where the tree does not fit, nothing is
+ * memory; where the query's place has KIN_EXACT_GPU_OUT_ON_DEVICE, on the device if there is room
+ * for all of it. Of the corpus the distance, name and place are read, too. declined NULL: the tree
+ * was named; else where all pairs are the faster way, or where the tree does not fit, nothing is
  * written and *declined is true. */
-kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
-                                      const kin_fused_radius_query *query, kith_ranges *ranges,
+kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu,
+                                      const kin_screen_gpu_source *corpus,
+                                      const kin_exact_gpu_radius_query *query, kith_ranges *ranges,
                                       bool *declined);
 /* Whether it may be the faster way. */
 bool kin_tree_gpu_radius_worth_trying(const kith_matrix *corpus,
-                                      const kin_fused_radius_query *query);
+                                      const kin_exact_gpu_radius_query *query);
 /* The same of what is kept, whatever it is worth. *ranges is all zero before, and on failure. */
 kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                                       const kin_fused_radius_query *query, kith_ranges *ranges);
+                                       const kin_exact_gpu_radius_query *query,
+                                       kith_ranges *ranges);
 
 /* ---- tree_team_gpu.c ------------------------------------------------------------------------- */
 
 /* The same by all GPUs of a team, where matrices lie on the host, each has enough rows, and the way
  * through the tree is ours; else, and where one has no room for its part, by `gpu` alone. */
 kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                const kin_fused_query *query, bool *declined);
+                                const kin_exact_gpu_query *query, bool *declined);
 /* Whether so many rows that ask are divided; for all within a radius, whose tables are the host's,
  * in more columns alone. */
 bool kin_tree_gpu_team_searches(const kin_gpu *gpu, int64_t rows, uint32_t place);

@@ -10,7 +10,7 @@
 #ifndef KIN_TREE_KERNELS_H
 #define KIN_TREE_KERNELS_H
 
-#include "fused/fused_kernels.h"
+#include "screen/screen_kernels.h"
 #include "tree/tree_bound.h"
 
 enum {
@@ -53,7 +53,7 @@ typedef struct kin_tree_gpu {
 
 /* The extremes of the columns of rows ids[0 .. count) (NULL: 0, 1, ...), exact. */
 typedef struct kin_tree_gpu_measure {
-    kin_fused_rows rows;
+    kin_screen_gpu_rows rows;
     const uint32_t *ids;
     int64_t count;
     double *low;  /* cols; filled with +inf by the launch itself */
@@ -64,7 +64,7 @@ typedef struct kin_tree_gpu_measure {
  * kin_tree_up, the tree's slack included, 0 where nothing was lost. most_lost: NULL, or one float,
  * cleared before: the largest of all. */
 typedef struct kin_tree_gpu_round {
-    kin_fused_rows rows;
+    kin_screen_gpu_rows rows;
     const uint32_t *ids; /* NULL: 0, 1, ... */
     int64_t count;
     int32_t wide;
@@ -139,16 +139,16 @@ typedef struct kin_tree_gpu_walk {
  * may read. */
 typedef struct kin_tree_gpu_finish {
     kin_tree_gpu tree;
-    kin_fused_rows queries;
-    kin_fused_rows corpus;
+    kin_screen_gpu_rows queries;
+    kin_screen_gpu_rows corpus;
     const uint32_t *order;
     kin_tree_gpu_lists lists;
     int64_t place0;
     int64_t count;
-    kin_fused_pair *pairs;
+    kin_screen_gpu_pair *pairs;
     int32_t *counts;
     uint64_t *keys; /* one number, added to: keys computed */
-    kin_fused_write answers;
+    kin_screen_gpu_write answers;
     uint32_t *near;
 } kin_tree_gpu_finish;
 
@@ -160,8 +160,8 @@ typedef struct kin_tree_gpu_finish {
  * point, whose group is of that row alone. */
 typedef struct kin_tree_gpu_radius {
     kin_tree_gpu_walk walk; /* lists apart; met: pairs, leaves, keys computed */
-    kin_fused_rows queries;
-    kin_fused_rows corpus;
+    kin_screen_gpu_rows queries;
+    kin_screen_gpu_rows corpus;
     kin_tree_within within;
     int64_t *counts;        /* by row of the queries */
     const int64_t *offsets; /* by row of the queries, one more; the first of them is `first` */

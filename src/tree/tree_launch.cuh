@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What kernels of the tree share: who a thread is, in blocks of KIN_FUSED_THREADS; and of those
- * that make a tree, the state that they hand on, and how a node is cut. */
+ * What kernels of the tree share: who a thread is, in blocks of KIN_SCREEN_GPU_THREADS; and of
+ * those that make a tree, the state that they hand on, and how a node is cut. */
 #ifndef KIN_TREE_LAUNCH_CUH
 #define KIN_TREE_LAUNCH_CUH
 
-#include "fused/fused_row.cuh"
+#include "screen/screen_row.cuh"
 #include "select/select_word.h"
 #include "tree/tree_kernels.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KIN_TREE_GPU_WARPS = KIN_FUSED_THREADS / KIN_FUSED_WARP /* of a block */ };
+enum { KIN_TREE_GPU_WARPS = KIN_SCREEN_GPU_THREADS / KIN_SCREEN_GPU_WARP /* of a block */ };
 
 KIN_DEVICE int64_t kin_tree_gpu_my_thread(void)
 {
@@ -20,12 +20,12 @@ KIN_DEVICE int64_t kin_tree_gpu_my_thread(void)
 
 KIN_DEVICE int64_t kin_tree_gpu_my_warp(void)
 {
-    return (int64_t)blockIdx.x * KIN_TREE_GPU_WARPS + threadIdx.x / KIN_FUSED_WARP;
+    return (int64_t)blockIdx.x * KIN_TREE_GPU_WARPS + threadIdx.x / KIN_SCREEN_GPU_WARP;
 }
 
 KIN_DEVICE int32_t kin_tree_gpu_my_lane(void)
 {
-    return (int32_t)(threadIdx.x % KIN_FUSED_WARP);
+    return (int32_t)(threadIdx.x % KIN_SCREEN_GPU_WARP);
 }
 
 /* Blocks for `count` items, so many a block. */
@@ -87,7 +87,7 @@ KIN_DEVICE float kin_tree_gpu_component_of(uint32_t key)
 /* All lanes call it. */
 KIN_DEVICE void kin_tree_gpu_lower(uint32_t *to, uint32_t value)
 {
-    const uint32_t least = __reduce_min_sync(KIN_FUSED_ALL_LANES, value);
+    const uint32_t least = __reduce_min_sync(KIN_SCREEN_GPU_ALL_LANES, value);
     if (kin_tree_gpu_my_lane() == 0 && least != KIN_TREE_GPU_NO_KEY) {
         (void)atomicMin(to, least);
     }

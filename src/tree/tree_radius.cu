@@ -246,8 +246,8 @@ static int radius_launch(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 /* What components are read as: the type of both sides, or byte by byte. */
 static inline kith_dtype radius_dtype(const kin_tree_gpu_radius *job)
 {
-    const kin_fused_rows *q = &job->queries;
-    const kin_fused_rows *c = &job->corpus;
+    const kin_screen_gpu_rows *q = &job->queries;
+    const kin_screen_gpu_rows *c = &job->corpus;
     const kith_dtype dtype = kin_pair_dtype(c->data, c->stride_bytes, c->dtype);
     return kin_pair_dtype(q->data, q->stride_bytes, q->dtype) == dtype ? dtype : KITH_DTYPE_NONE;
 }

@@ -28,9 +28,9 @@ static const uint64_t PAIR_BYTES = sizeof(uint32_t) + sizeof(double) + sizeof(fl
 
 typedef struct finding {
     kin_hold *hold;
-    kin_fused_device on;
+    kin_screen_gpu_device on;
     const kin_tree_gpu_corpus *corpus;
-    const kin_fused_radius_query *query;
+    const kin_exact_gpu_radius_query *query;
     kin_tree_gpu_solver solver;
     kith_ranges *ranges;
     bool stays;     /* lists are made, all at once, where the rows lie, and stay there */
@@ -48,7 +48,7 @@ static int64_t rows_asking(const finding *f)
 /* Rows first .. first + count - 1 of those that ask, on the device. */
 typedef struct stripe {
     const finding *f;
-    kin_fused_rows rows;
+    kin_screen_gpu_rows rows;
     int64_t first;
     int64_t step; /* they are every step-th of those that were asked for */
     bool own;     /* the points of the tree, where they stand */
@@ -76,7 +76,7 @@ static kin_tree_ring ring_of(const kin_radius_request *request, double radius)
 
 static kith_status upload_rings(const stripe *s)
 {
-    const kin_fused_device *on = &s->f->on;
+    const kin_screen_gpu_device *on = &s->f->on;
     const kin_radius_request *request = s->f->query->request;
     const uint64_t n = (uint64_t)s->rows.rows;
     kin_tree_ring *rings = NULL;
@@ -124,7 +124,7 @@ static kin_tree_gpu_radius walk_of(const stripe *s)
 /* All places. Slices grow while they are short, so that who wants to stop the job soon can. */
 static kith_status walk(const stripe *s, kin_tree_gpu_radius *job)
 {
-    const kin_fused_device *on = &s->f->on;
+    const kin_screen_gpu_device *on = &s->f->on;
     const int64_t whole = job->walk.count;
     int64_t slice = FIRST_SLICE;
     for (int64_t first = 0; first < whole; first += job->walk.count) {
@@ -163,7 +163,7 @@ static kith_status count_rows(const stripe *s)
 /* The stripe's offsets go on where those before it end. */
 static kith_status fetch_offsets(finding *f, const stripe *s)
 {
-    const kin_fused_device *on = &f->on;
+    const kin_screen_gpu_device *on = &f->on;
     const int64_t n = s->rows.rows;
     int64_t *offsets = f->ranges->lists.offsets + s->first;
     const int64_t before = offsets[0];
@@ -218,7 +218,7 @@ static kith_status fill_table(const finding *f, const stripe *walked, const int6
 
 static kith_status fetch(const finding *f, const table *t, int64_t to)
 {
-    const kin_fused_device *on = &f->on;
+    const kin_screen_gpu_device *on = &f->on;
     const kith_lists *lists = &f->ranges->lists;
     const uint64_t n = (uint64_t)t->pairs;
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, lists->ids + to, t->ids, n * sizeof *t->ids));
@@ -311,7 +311,7 @@ static kith_status keep_lists(finding *f, stripe *s)
     return KITH_OK;
 }
 
-static kith_status solve_rows(finding *f, const kin_fused_rows *rows, int64_t first, bool own)
+static kith_status solve_rows(finding *f, const kin_screen_gpu_rows *rows, int64_t first, bool own)
 {
     kith_report *report = &f->on.ctx->report;
     const int64_t start = kin_clock_ns();
@@ -335,26 +335,26 @@ static kith_status solve_rows(finding *f, const kin_fused_rows *rows, int64_t fi
 static kith_status solve_queries(finding *f, int64_t first, int64_t count)
 {
     kith_ctx *ctx = f->on.ctx;
-    const kin_fused_source source = {.matrix = f->query->queries,
-                                     .distance = &f->query->request->distance,
-                                     .name = "queries",
-                                     .place = f->query->place,
-                                     .first = first,
-                                     .count = count};
-    kin_fused_prepared q = {0};
-    kith_status status = kin_fused_prepare_queries(&f->on, &source, NULL, &q);
+    const kin_screen_gpu_source source = {.matrix = f->query->queries,
+                                          .distance = &f->query->request->distance,
+                                          .name = "queries",
+                                          .place = f->query->place,
+                                          .first = first,
+                                          .count = count};
+    kin_screen_gpu_prepared q = {0};
+    kith_status status = kin_screen_gpu_prepare_queries(&f->on, &source, NULL, &q);
     if (status == KITH_OK) {
         ctx->report.seconds_prepare += q.seconds_prepare + q.seconds_upload;
         status = solve_rows(f, &q.rows, first, false);
     }
-    kin_fused_prepared_free(ctx, f->on.gpu, &q);
+    kin_screen_gpu_prepared_free(ctx, f->on.gpu, &q);
     return status;
 }
 
 /* Rows of the corpus, which are on the device. */
 static kith_status solve_points(finding *f, int64_t first, int64_t count)
 {
-    kin_fused_rows rows = f->solver.corpus->rows;
+    kin_screen_gpu_rows rows = f->solver.corpus->rows;
     const bool own = count == rows.rows && f->next == NULL;
     rows.rows = count;
     rows.data = (const char *)rows.data + first * rows.stride_bytes;
@@ -375,18 +375,18 @@ static int64_t stripe_rows(const finding *f)
 {
     enum { ORDER_BYTES = 40 };
     const kith_matrix *asked = f->query->queries;
-    const bool here = asked == NULL || (f->query->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-    const uint64_t given = here ? 0 : kin_fused_ahead_bytes(asked, 1);
+    const bool here = asked == NULL || (f->query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const uint64_t given = here ? 0 : kin_exact_gpu_ahead_bytes(asked, 1);
     const uint64_t a_row = given + ORDER_BYTES + 2 * sizeof(int64_t) + sizeof(kin_tree_ring) +
                            (uint64_t)f->solver.tree->wide * sizeof(float);
     const uint64_t fit = kin_gpu_scope(f->on.gpu) / 2 / a_row;
     const int64_t rows = rows_asking(f);
-    return fit >= (uint64_t)rows ? rows : kin_max_i64((int64_t)fit, KIN_FUSED_LEAST_ROWS);
+    return fit >= (uint64_t)rows ? rows : kin_max_i64((int64_t)fit, KIN_EXACT_GPU_LEAST_ROWS);
 }
 
 static kith_status upload_next(finding *f)
 {
-    const kin_fused_device *on = &f->on;
+    const kin_screen_gpu_device *on = &f->on;
     const kin_groups *groups = &f->corpus->prepared.groups;
     const uint64_t n = (uint64_t)groups->rows;
     if (groups->next == NULL) {
@@ -418,12 +418,12 @@ static kith_status find_all(finding *f)
 {
     kith_ctx *ctx = f->on.ctx;
     const int64_t rows = rows_asking(f);
-    kin_fused_stripes all = {.ctx = ctx,
-                             .gpu = f->on.gpu,
-                             .rows = rows,
-                             .stripe = stripe_rows(f),
-                             .solve = solve_stripe,
-                             .arg = f};
+    kin_exact_gpu_stripes all = {.ctx = ctx,
+                                 .gpu = f->on.gpu,
+                                 .rows = rows,
+                                 .stripe = stripe_rows(f),
+                                 .solve = solve_stripe,
+                                 .arg = f};
     KIN_TRY(kin_tree_gpu_solver_make(f->hold, &f->solver));
     KIN_TRY(upload_next(f));
     f->stays = f->stays && all.stripe >= rows;
@@ -431,7 +431,7 @@ static kith_status find_all(finding *f)
         KIN_TRY(solve_stripe(f, 0, rows, 0));
     } else {
         KIN_TRY(make_offsets(f));
-        KIN_TRY(kin_fused_each_stripe(&all));
+        KIN_TRY(kin_exact_gpu_each_stripe(&all));
         KIN_TRY(f->query->request->count_only ? KITH_OK
                                               : kin_ranges_grow(ctx, f->ranges, &f->room, rows));
     }
@@ -440,10 +440,10 @@ static kith_status find_all(finding *f)
 }
 
 static finding finding_of(kin_hold *hold, const kin_tree_gpu_corpus *corpus,
-                          const kin_fused_radius_query *query)
+                          const kin_exact_gpu_radius_query *query)
 {
     finding f = {.hold = hold,
-                 .on = kin_fused_device_of(hold->ctx, corpus->gpu),
+                 .on = kin_screen_gpu_device_of(hold->ctx, corpus->gpu),
                  .corpus = corpus,
                  .query = query};
     f.solver =
@@ -453,7 +453,7 @@ static finding finding_of(kin_hold *hold, const kin_tree_gpu_corpus *corpus,
 
 /* Once, by a tree that stands. What it got of the table is gone when it fails. */
 static kith_status attempt(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                           const kin_fused_radius_query *query, bool stays, kith_ranges *ranges)
+                           const kin_exact_gpu_radius_query *query, bool stays, kith_ranges *ranges)
 {
     KIN_HOLD(hold, ctx);
     finding f = finding_of(&hold, corpus, query);
@@ -467,16 +467,16 @@ static kith_status attempt(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
 }
 
 kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                                       const kin_fused_radius_query *query, kith_ranges *ranges)
+                                       const kin_exact_gpu_radius_query *query, kith_ranges *ranges)
 {
     const kith_report before = ctx->report;
-    bool stays = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
+    bool stays = (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0;
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
         status = attempt(ctx, corpus, query, stays, ranges);
         stays = false; /* where there was no room for it */
-    } while (kin_fused_again(ctx, corpus->gpu, status));
+    } while (kin_exact_gpu_again(ctx, corpus->gpu, status));
     return status;
 }
 
@@ -490,12 +490,12 @@ static kith_status look(finding *f, double *share)
     kith_matrix few = graph ? f->corpus->points : *f->query->queries;
     few.rows = kin_ceil_div(few.rows, step);
     few.stride_bytes *= step;
-    const kin_fused_source source = {.matrix = &few,
-                                     .distance = &f->query->request->distance,
-                                     .name = "queries",
-                                     .place = graph ? f->corpus->place : f->query->place};
-    kin_fused_prepared q = {0};
-    KIN_TRY(kin_fused_prepare_queries(&f->on, &source, NULL, &q));
+    const kin_screen_gpu_source source = {.matrix = &few,
+                                          .distance = &f->query->request->distance,
+                                          .name = "queries",
+                                          .place = graph ? f->corpus->place : f->query->place};
+    kin_screen_gpu_prepared q = {0};
+    KIN_TRY(kin_screen_gpu_prepare_queries(&f->on, &source, NULL, &q));
     stripe s = {.f = f, .rows = q.rows, .step = step};
     KIN_HOLD(hold, f->on.ctx);
     kith_status status = make_stripe(&hold, &s);
@@ -505,12 +505,12 @@ static kith_status look(finding *f, double *share)
     }
     KIN_THEN(status, read_counters(f));
     *share = f->solver.tally.pairs / (double)few.rows / (double)f->corpus->tree.points;
-    kin_fused_prepared_free(f->on.ctx, f->on.gpu, &q);
+    kin_screen_gpu_prepared_free(f->on.ctx, f->on.gpu, &q);
     return status;
 }
 
 static kith_status judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                         const kin_fused_radius_query *query, const kin_tree_cost *cost,
+                         const kin_exact_gpu_radius_query *query, const kin_tree_cost *cost,
                          bool *declined)
 {
     double share = 1.0;
@@ -528,17 +528,17 @@ static kith_status judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
 }
 
 /* With the lists of its building and the rows, by what is free. */
-static bool may_fit(const kin_gpu *gpu, const kin_fused_source *corpus)
+static bool may_fit(const kin_gpu *gpu, const kin_screen_gpu_source *corpus)
 {
     const kith_matrix *points = corpus->matrix;
-    const bool here = (corpus->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-    const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(points, points->rows);
+    const bool here = (corpus->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const uint64_t rows = here ? 0 : kin_exact_gpu_ahead_bytes(points, points->rows);
     const int32_t cols = kin_place_cols(corpus->distance->metric, points->cols);
     const int64_t leaf = kin_tree_gpu_usual_leaf(cols);
     return rows + kin_tree_gpu_peak_bytes(points->rows, cols, leaf) <= kin_gpu_room(gpu);
 }
 
-static kin_tree_cost cost_of(const kith_matrix *corpus, const kin_fused_radius_query *query)
+static kin_tree_cost cost_of(const kith_matrix *corpus, const kin_exact_gpu_radius_query *query)
 {
     const kin_request like = {.distance = query->request->distance};
     const kith_matrix *asked = query->queries != NULL ? query->queries : corpus;
@@ -549,14 +549,15 @@ static kin_tree_cost cost_of(const kith_matrix *corpus, const kin_fused_radius_q
 }
 
 bool kin_tree_gpu_radius_worth_trying(const kith_matrix *corpus,
-                                      const kin_fused_radius_query *query)
+                                      const kin_exact_gpu_radius_query *query)
 {
     const kin_tree_cost cost = cost_of(corpus, query);
     return kin_tree_may_win(&cost);
 }
 
-kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
-                                      const kin_fused_radius_query *query, kith_ranges *ranges,
+kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu,
+                                      const kin_screen_gpu_source *corpus,
+                                      const kin_exact_gpu_radius_query *query, kith_ranges *ranges,
                                       bool *declined)
 {
     const kith_report before = ctx->report;

@@ -13,7 +13,7 @@
  *
  * Cost. 30 million entries in lists of 30: 1.3 GB of memory, and 200 instructions of a warp a list.
  * Limits. A list of a million entries is 210 passes of one block. */
-#include "fused/fused_sort.cuh"
+#include "screen/screen_sort.cuh"
 #include "tree/tree_launch.cuh"
 
 #include <cub/block/block_scan.cuh>
@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(LIST_THREADS)
 {
     __shared__ double all_keys[LIST_WARPS][SHORT];
     __shared__ uint32_t all_ids[LIST_WARPS][SHORT];
-    const int32_t warp = (int32_t)threadIdx.x / KIN_FUSED_WARP;
+    const int32_t warp = (int32_t)threadIdx.x / KIN_SCREEN_GPU_WARP;
     const int32_t lane = kin_tree_gpu_my_lane();
     const int64_t row = (int64_t)blockIdx.x * LIST_WARPS + warp;
     if (row >= job.rows) {
@@ -134,12 +134,12 @@ static __global__ void __launch_bounds__(LIST_THREADS)
     double *keys = all_keys[warp];
     uint32_t *ids = all_ids[warp];
     const int32_t n = (int32_t)count;
-    for (int32_t i = lane; i < n; i += KIN_FUSED_WARP) {
+    for (int32_t i = lane; i < n; i += KIN_SCREEN_GPU_WARP) {
         keys[i] = job.distances64[first + i];
         ids[i] = job.ids[first + i];
     }
     __syncwarp();
-    for (int32_t i = lane; i < n; i += KIN_FUSED_WARP) {
+    for (int32_t i = lane; i < n; i += KIN_SCREEN_GPU_WARP) {
         const double key = keys[i];
         const uint32_t id = ids[i];
         int32_t slot = 0;

@@ -12,44 +12,45 @@ enum { BLOCKS_A_PROCESSOR = 8, MOST_BITS = 6 };
 
 /* KITH_DTYPE_NONE: rows that start anywhere, of the dtype that they say. */
 template <kith_dtype DTYPE>
-KIN_DEVICE double value_at(const kin_fused_rows &rows, const char *row, int32_t c)
+KIN_DEVICE double value_at(const kin_screen_gpu_rows &rows, const char *row, int32_t c)
 {
     if constexpr (DTYPE == KITH_DTYPE_NONE) {
         return kin_value(rows.dtype, row, c);
     } else {
-        return kin_fused_value<DTYPE, true>(row, c);
+        return kin_screen_gpu_value<DTYPE, true>(row, c);
     }
 }
 
 /* Calls LAUNCH(DTYPE) for aligned rows of a dtype, LAUNCH(KITH_DTYPE_NONE) for all others. */
-#define LAUNCH_DTYPE(rows, LAUNCH)                                                            \
-    switch (kin_fused_rows_aligned(rows, kin_value_bytes((rows)->dtype)) ? (rows)->dtype      \
-                                                                         : KITH_DTYPE_NONE) { \
-    case KITH_F64:                                                                            \
-        LAUNCH(KITH_F64);                                                                     \
-        break;                                                                                \
-    case KITH_F32:                                                                            \
-        LAUNCH(KITH_F32);                                                                     \
-        break;                                                                                \
-    case KITH_F16:                                                                            \
-        LAUNCH(KITH_F16);                                                                     \
-        break;                                                                                \
-    case KITH_BF16:                                                                           \
-        LAUNCH(KITH_BF16);                                                                    \
-        break;                                                                                \
-    case KITH_U8:                                                                             \
-        LAUNCH(KITH_U8);                                                                      \
-        break;                                                                                \
-    case KITH_I8:                                                                             \
-        LAUNCH(KITH_I8);                                                                      \
-        break;                                                                                \
-    case KITH_DTYPE_NONE:                                                                     \
-        LAUNCH(KITH_DTYPE_NONE);                                                              \
-        break;                                                                                \
+#define LAUNCH_DTYPE(rows, LAUNCH)                                                                 \
+    switch (kin_screen_gpu_rows_aligned(rows, kin_value_bytes((rows)->dtype)) ? (rows)->dtype      \
+                                                                              : KITH_DTYPE_NONE) { \
+    case KITH_F64:                                                                                 \
+        LAUNCH(KITH_F64);                                                                          \
+        break;                                                                                     \
+    case KITH_F32:                                                                                 \
+        LAUNCH(KITH_F32);                                                                          \
+        break;                                                                                     \
+    case KITH_F16:                                                                                 \
+        LAUNCH(KITH_F16);                                                                          \
+        break;                                                                                     \
+    case KITH_BF16:                                                                                \
+        LAUNCH(KITH_BF16);                                                                         \
+        break;                                                                                     \
+    case KITH_U8:                                                                                  \
+        LAUNCH(KITH_U8);                                                                           \
+        break;                                                                                     \
+    case KITH_I8:                                                                                  \
+        LAUNCH(KITH_I8);                                                                           \
+        break;                                                                                     \
+    case KITH_DTYPE_NONE:                                                                          \
+        LAUNCH(KITH_DTYPE_NONE);                                                                   \
+        break;                                                                                     \
     }
 
 /* A place's vector. */
-KIN_DEVICE void place_at(const kin_fused_rows &rows, const char *row, double vector[KIN_PLACE_COLS])
+KIN_DEVICE void place_at(const kin_screen_gpu_rows &rows, const char *row,
+                         double vector[KIN_PLACE_COLS])
 {
     vector[0] = kin_value(rows.dtype, row, 0);
     vector[1] = kin_value(rows.dtype, row, 1);
@@ -74,20 +75,20 @@ static __global__ void begin_extremes_kernel(const __grid_constant__ kin_tree_gp
 /* A thread keeps to its column, neighbours take neighbouring columns of a row. PLACES: those of its
  * vector. */
 template <kith_dtype DTYPE, bool PLACES>
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     find_extremes_kernel(const __grid_constant__ kin_tree_gpu_measure job)
 {
-    __shared__ double lows[KIN_FUSED_THREADS];
-    __shared__ double highs[KIN_FUSED_THREADS];
+    __shared__ double lows[KIN_SCREEN_GPU_THREADS];
+    __shared__ double highs[KIN_SCREEN_GPU_THREADS];
     const int32_t cols = PLACES ? (int32_t)KIN_PLACE_COLS : job.rows.cols;
-    const int32_t tall = KIN_FUSED_THREADS / cols; /* rows at a time */
+    const int32_t tall = KIN_SCREEN_GPU_THREADS / cols; /* rows at a time */
     const int32_t mine = (int32_t)threadIdx.x / cols;
     const int32_t c = (int32_t)threadIdx.x % cols;
     double low = INFINITY;
     double high = -INFINITY;
     for (int64_t i = (int64_t)blockIdx.x * tall + mine; mine < tall && i < job.count;
          i += (int64_t)gridDim.x * tall) {
-        const char *row = kin_fused_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
+        const char *row = kin_screen_gpu_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
         double value;
         if constexpr (PLACES) {
             double vector[KIN_PLACE_COLS];
@@ -127,7 +128,7 @@ int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *
     if (cols < 1 || cols > KIN_TREE_GPU_MOST_COLS) {
         return (int)cudaErrorInvalidValue;
     }
-    const int64_t tall = KIN_FUSED_THREADS / cols;
+    const int64_t tall = KIN_SCREEN_GPU_THREADS / cols;
     const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
     const int64_t wanted = (job->count + tall - 1) / tall;
     const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
@@ -135,11 +136,11 @@ int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *
     KIN_CUDA_TRY_LAUNCH();
     if (blocks > 0 && places) {
         find_extremes_kernel<KITH_DTYPE_NONE, true>
-            <<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+            <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job);
         KIN_CUDA_TRY_LAUNCH();
     } else if (blocks > 0) {
 #define LAUNCH(DTYPE) \
-    find_extremes_kernel<DTYPE, false><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
+    find_extremes_kernel<DTYPE, false><<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job)
         LAUNCH_DTYPE(&job->rows, LAUNCH)
 #undef LAUNCH
         KIN_CUDA_TRY_LAUNCH();
@@ -190,36 +191,36 @@ KIN_DEVICE double round_row(const kin_tree_gpu_round &job, const char *row, floa
 }
 
 template <kith_dtype DTYPE, bool PLACES>
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     round_rows_kernel(const __grid_constant__ kin_tree_gpu_round job)
 {
     const int64_t i = kin_tree_gpu_my_thread();
     float kept = 0.0F;
     if (i < job.count) {
-        const char *row = kin_fused_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
+        const char *row = kin_screen_gpu_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
         float4 *out = (float4 *)(job.out + i * job.wide);
         const double lost = PLACES ? round_place(job, row, out) : round_row<DTYPE>(job, row, out);
         kept = kin_tree_lost_kept(lost);
         job.lost[i] = kept;
     }
     if (job.most_lost != NULL) {
-        kin_fused_raise(job.most_lost, kept);
+        kin_screen_gpu_raise(job.most_lost, kept);
     }
 }
 
 int kin_tree_launch_round(kin_gpu_stream *stream, const kin_tree_gpu_round *job)
 {
-    const unsigned blocks = kin_tree_gpu_blocks_for(job->count, KIN_FUSED_THREADS);
+    const unsigned blocks = kin_tree_gpu_blocks_for(job->count, KIN_SCREEN_GPU_THREADS);
     if (job->count == 0) {
         return 0;
     }
     if (kin_place_has(job->rows.metric)) {
         round_rows_kernel<KITH_DTYPE_NONE, true>
-            <<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+            <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job);
         return kin_gpu_launched();
     }
 #define LAUNCH(DTYPE) \
-    round_rows_kernel<DTYPE, false><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
+    round_rows_kernel<DTYPE, false><<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job)
     LAUNCH_DTYPE(&job->rows, LAUNCH)
 #undef LAUNCH
     return kin_gpu_launched();
@@ -271,7 +272,7 @@ KIN_DEVICE uint32_t cell_of(const kin_tree_gpu &tree, uint32_t node, const float
 }
 
 /* keys NULL: a tree of one leaf and cell, whose order is that of the queries. */
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     find_cells_kernel(const __grid_constant__ kin_tree_gpu_order job, int32_t bits, uint32_t *keys,
                       uint32_t *queries)
 {
@@ -326,9 +327,9 @@ int kin_tree_launch_order(kin_gpu_stream *stream, const kin_tree_gpu_order *job)
     scratch.radix = base + 3 * array;
     const int32_t bits = cell_bits(job);
     const bool alone = job->tree.height + bits == 0;
-    find_cells_kernel<<<kin_tree_gpu_blocks_for(job->count, KIN_FUSED_THREADS), KIN_FUSED_THREADS,
-                        0, stream->stream>>>(*job, bits, alone ? NULL : scratch.keys,
-                                             alone ? job->order : scratch.queries);
+    find_cells_kernel<<<kin_tree_gpu_blocks_for(job->count, KIN_SCREEN_GPU_THREADS),
+                        KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(
+        *job, bits, alone ? NULL : scratch.keys, alone ? job->order : scratch.queries);
     KIN_CUDA_TRY_LAUNCH();
     if (!alone) {
         KIN_CUDA_TRY(cub::DeviceRadixSort::SortPairs(

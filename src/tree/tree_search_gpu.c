@@ -2,9 +2,9 @@
  *
  * Idea. The same tree as on the processor (tree/tree_job.c), its packets being warps:
  *
- *      corpus    upload, check, groups of equal rows (fused_prepare.c) -> tree (tree_build_gpu.c)
- *      search    stripes of queries: upload, check, round, sort by leaf -> solve (tree_solve_gpu.c)
- *      kept      the corpus and its tree stay, and are searched as often as wanted
+ *      corpus    upload, check, groups of equal rows (screen_prepare_gpu.c) -> tree
+ * (tree_build_gpu.c) search    stripes of queries: upload, check, round, sort by leaf -> solve
+ * (tree_solve_gpu.c) kept      the corpus and its tree stay, and are searched as often as wanted
  *      graph     the tree's own positions, in its order -> solve; in parts where lists do not fit
  *
  *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu.h)
@@ -65,7 +65,7 @@ typedef struct whole_job {
     const kin_request *request;
     int32_t height;   /* of the tree */
     int32_t capacity; /* of a list, in a first walk */
-    uint32_t place;   /* as in fused_search.h; a graph's is not cut for its answers */
+    uint32_t place;   /* as in exact_search_gpu.h; a graph's is not cut for its answers */
     uint64_t near;    /* bytes of rows by position, where many ask */
     int64_t many;
 } whole_job;
@@ -75,18 +75,18 @@ typedef struct whole_job {
 static uint64_t stripe_bytes(const whole_job *w, int64_t count)
 {
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(w->request);
-    const bool here = (w->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-    const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(w->queries, count);
+    const bool here = (w->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const uint64_t rows = here ? 0 : kin_exact_gpu_ahead_bytes(w->queries, count);
     const uint64_t near = count >= w->many ? w->near : 0;
     const uint64_t own = kin_size_add(
         kin_tree_gpu_places_bytes(count, tree_cols(&w->request->distance), w->capacity),
         kin_size_add(near, way != NULL ? way->bytes(w->height, count) : 0));
-    return kin_size_add(kin_size_add(rows, own), kin_fused_answers_bytes(count, w->request->k));
+    return kin_size_add(kin_size_add(rows, own), kin_exact_gpu_answers_bytes(count, w->request->k));
 }
 
 static bool to_host(const whole_job *w)
 {
-    return (w->place & KIN_FUSED_OUT_ON_DEVICE) == 0;
+    return (w->place & KIN_EXACT_GPU_OUT_ON_DEVICE) == 0;
 }
 
 /* Queries of a stripe where memory is no matter: the answers of many take long to the host, and go
@@ -97,7 +97,7 @@ static int64_t usual_stripe(const whole_job *w)
     const int64_t least = kin_max_i64(LEAST, ((int64_t)1 << w->height) * A_LEAF);
     const int64_t stripes = kin_min_i64(w->queries->rows / least, STRIPES);
     return to_host(w) && stripes > 1 && kin_tree_gpu_way_of(w->request) == NULL
-               ? kin_round_up(kin_ceil_div(w->queries->rows, stripes), KIN_FUSED_LEAST_ROWS)
+               ? kin_round_up(kin_ceil_div(w->queries->rows, stripes), KIN_EXACT_GPU_LEAST_ROWS)
                : w->queries->rows;
 }
 
@@ -105,16 +105,16 @@ static int64_t usual_stripe(const whole_job *w)
 static int64_t stripe_rows(const whole_job *w, uint64_t room, bool ahead)
 {
     int64_t stripe = usual_stripe(w);
-    while (stripe > KIN_FUSED_LEAST_ROWS) {
+    while (stripe > KIN_EXACT_GPU_LEAST_ROWS) {
         const bool alone = stripe == w->queries->rows;
         const uint64_t before =
-            alone || !to_host(w) ? 0 : kin_fused_answers_bytes(stripe, w->request->k);
-        const uint64_t next = ahead ? kin_fused_ahead_bytes(w->queries, stripe) : 0;
-        if (kin_size_add(kin_fused_with_slack(stripe_bytes(w, stripe)),
+            alone || !to_host(w) ? 0 : kin_exact_gpu_answers_bytes(stripe, w->request->k);
+        const uint64_t next = ahead ? kin_exact_gpu_ahead_bytes(w->queries, stripe) : 0;
+        if (kin_size_add(kin_exact_gpu_with_slack(stripe_bytes(w, stripe)),
                          kin_size_add(before, next)) <= room) {
             break;
         }
-        stripe = kin_fused_halved(stripe);
+        stripe = kin_exact_gpu_halved(stripe);
     }
     return stripe;
 }
@@ -143,36 +143,36 @@ static whole_job whole_of(const kith_matrix *points, const kith_matrix *queries,
         .near = kin_tree_gpu_near_bytes(points->dtype, points->cols, request->distance.metric,
                                         kin_round_up(points->rows, KIN_TREE_LANES)),
         .many = kin_tree_gpu_many(points->rows),
-        .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE};
+        .place = queries != NULL ? 0 : KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE};
 }
 
 /* beside: what is there before the first stripe; building: the most while it was made. */
-static kin_fused_need need_of(const whole_job *asked, uint64_t beside, uint64_t building,
-                              uint64_t budget)
+static kin_exact_gpu_need need_of(const whole_job *asked, uint64_t beside, uint64_t building,
+                                  uint64_t budget)
 {
     const int64_t rows = asked->queries->rows;
     const uint64_t whole = kin_size_add(beside, stripe_bytes(asked, rows));
     const uint64_t least =
-        kin_size_add(beside, stripe_bytes(asked, kin_min_i64(KIN_FUSED_LEAST_ROWS, rows)));
-    bool ahead = (asked->place & KIN_FUSED_DATA_ON_DEVICE) == 0;
+        kin_size_add(beside, stripe_bytes(asked, kin_min_i64(KIN_EXACT_GPU_LEAST_ROWS, rows)));
+    bool ahead = (asked->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0;
     const uint64_t early =
-        kin_size_add(building, ahead ? kin_fused_ahead_bytes(asked->queries, rows) : 0);
+        kin_size_add(building, ahead ? kin_exact_gpu_ahead_bytes(asked->queries, rows) : 0);
     const int64_t stripe = cut_queries(asked, budget > beside ? budget - beside : 0, &ahead);
-    return (kin_fused_need){.whole_bytes = kin_fused_with_slack(whole > early ? whole : early),
-                            .least_bytes =
-                                kin_fused_with_slack(least > building ? least : building),
-                            .corpus_chunks = 1,
-                            .query_stripes = kin_ceil_div(rows, stripe)};
+    return (kin_exact_gpu_need){
+        .whole_bytes = kin_exact_gpu_with_slack(whole > early ? whole : early),
+        .least_bytes = kin_exact_gpu_with_slack(least > building ? least : building),
+        .corpus_chunks = 1,
+        .query_stripes = kin_ceil_div(rows, stripe)};
 }
 
-kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                      const kin_request *request, uint64_t budget)
+kin_exact_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                          const kin_request *request, uint64_t budget)
 {
     const int64_t leaf_points = leaf_points_of(request, corpus->rows);
     const int32_t cols = tree_cols(&request->distance);
     const whole_job asked =
         whole_of(corpus, queries, request, kin_tree_height(corpus->rows, leaf_points));
-    const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
+    const kin_screen_gpu_prepared_need rows = kin_screen_gpu_groups_bytes(corpus, 0);
     const uint64_t tree =
         kin_size_add(rows.resident, kin_tree_gpu_bytes(corpus->rows, cols, leaf_points));
     const uint64_t building =
@@ -181,17 +181,17 @@ kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matr
 }
 
 void kin_tree_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                        const kin_fused_query *query, const kith_matrix *queries)
+                        const kin_exact_gpu_query *query, const kith_matrix *queries)
 {
     const uint64_t room = kin_gpu_room(gpu);
-    if (queries != NULL && (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
-        kin_fused_ahead_bytes(queries, queries->rows) >= LEAST_BROUGHT &&
+    if (queries != NULL && (query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
+        kin_exact_gpu_ahead_bytes(queries, queries->rows) >= LEAST_BROUGHT &&
         kin_tree_gpu_plan_need(corpus, queries, query->request, room).whole_bytes <= room / 2) {
         whole_job whole =
             whole_of(corpus, queries, query->request,
                      kin_tree_height(corpus->rows, leaf_points_of(query->request, corpus->rows)));
         whole.place = query->place;
-        kin_fused_prepare_ahead(ctx, gpu, queries, 0, usual_stripe(&whole));
+        kin_screen_gpu_prepare_ahead(ctx, gpu, queries, 0, usual_stripe(&whole));
     }
 }
 
@@ -206,12 +206,13 @@ static int64_t kept_leaf(const kin_tree_gpu_corpus *c)
 
 uint64_t kin_tree_gpu_corpus_bytes(const kin_tree_gpu_corpus *c)
 {
-    return kin_size_add(kin_fused_groups_bytes(&c->points, c->place).resident,
+    return kin_size_add(kin_screen_gpu_groups_bytes(&c->points, c->place).resident,
                         kin_tree_gpu_bytes(c->tree.points, c->tree.cols, kept_leaf(c)));
 }
 
-kin_fused_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *c, const kith_matrix *queries,
-                                        const kin_request *request, uint64_t budget)
+kin_exact_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *c,
+                                            const kith_matrix *queries, const kin_request *request,
+                                            uint64_t budget)
 {
     const whole_job asked = whole_of(&c->points, queries, request, c->tree.height);
     return need_of(&asked, 0, 0, budget);
@@ -239,7 +240,7 @@ bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *que
 
 /* `count` rows, spread over `rows` of them or over the rows that are listed, are asked. */
 static kith_status ask_spread(const kin_tree_gpu_solver *s, kin_hold *hold,
-                              const kin_fused_rows *rows, const uint32_t *listed, int64_t of,
+                              const kin_screen_gpu_rows *rows, const uint32_t *listed, int64_t of,
                               kin_tree_gpu_asked *a)
 {
     uint32_t *ids = NULL;
@@ -253,7 +254,7 @@ static kith_status ask_spread(const kin_tree_gpu_solver *s, kin_hold *hold,
 }
 
 /* Places of rows that were asked in the order of the tree. */
-static kin_tree_gpu_places places_of(const kin_fused_rows *rows, const kin_tree_gpu_asked *a)
+static kin_tree_gpu_places places_of(const kin_screen_gpu_rows *rows, const kin_tree_gpu_asked *a)
 {
     return (kin_tree_gpu_places){.rows = *rows,
                                  .rounded = a->rounded,
@@ -264,7 +265,8 @@ static kin_tree_gpu_places places_of(const kin_fused_rows *rows, const kin_tree_
 }
 
 /* pairs: that a query looked at. */
-static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *rows, double *pairs)
+static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_screen_gpu_rows *rows,
+                               double *pairs)
 {
     kin_tree_gpu_asked a = {.ordered = true};
     kin_tree_gpu_places places = {
@@ -283,11 +285,11 @@ static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *row
 }
 
 /* A small tree of the corpus, asked by its own points (NULL) or by some of the rows that ask. */
-static kith_status ask_small_tree(const kin_fused_device *on, const kin_tree_gpu_corpus *c,
-                                  const kin_fused_query *query, const kin_fused_rows *rows,
+static kith_status ask_small_tree(const kin_screen_gpu_device *on, const kin_tree_gpu_corpus *c,
+                                  const kin_exact_gpu_query *query, const kin_screen_gpu_rows *rows,
                                   int64_t count, kin_tree_seen *seen)
 {
-    const kin_fused_prepared *corpus = &c->prepared;
+    const kin_screen_gpu_prepared *corpus = &c->prepared;
     const kin_groups *groups = &corpus->groups;
     const int64_t wanted = kin_request_ids(query->request, rows == NULL, c->points.rows);
     kin_tree_gpu_asked points = {.count = count};
@@ -308,9 +310,10 @@ static kith_status ask_small_tree(const kin_fused_device *on, const kin_tree_gpu
 
 /* A larger one where that costs little and the least does not win by far: what a query looks at
  * grows the slower the more points there are. */
-static kith_status ask_small_trees(const kin_fused_device *on, const kin_tree_gpu_corpus *c,
-                                   const kin_fused_query *query, const kin_fused_rows *rows,
-                                   const kin_tree_cost *cost, bool *takes)
+static kith_status ask_small_trees(const kin_screen_gpu_device *on, const kin_tree_gpu_corpus *c,
+                                   const kin_exact_gpu_query *query,
+                                   const kin_screen_gpu_rows *rows, const kin_tree_cost *cost,
+                                   bool *takes)
 {
     const int64_t points = c->prepared.groups.count;
     const int64_t least = kin_min_i64(cost->least_sample, points);
@@ -332,21 +335,22 @@ static kith_status ask_small_trees(const kin_fused_device *on, const kin_tree_gp
     return KITH_OK;
 }
 
-static kin_fused_source source_of(const kin_fused_query *query, int64_t first, int64_t count)
+static kin_screen_gpu_source source_of(const kin_exact_gpu_query *query, int64_t first,
+                                       int64_t count)
 {
-    return (kin_fused_source){.matrix = query->queries,
-                              .distance = &query->request->distance,
-                              .name = "queries",
-                              .place = query->place,
-                              .first = first,
-                              .count = count};
+    return (kin_screen_gpu_source){.matrix = query->queries,
+                                   .distance = &query->request->distance,
+                                   .name = "queries",
+                                   .place = query->place,
+                                   .first = first,
+                                   .count = count};
 }
 
 kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                                      const kin_fused_query *query, bool *takes)
+                                      const kin_exact_gpu_query *query, bool *takes)
 {
     enum { ASKED_FIRST = 65536 };
-    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
+    const kin_screen_gpu_device on = kin_screen_gpu_device_of(ctx, corpus->gpu);
     const kith_matrix *queries = query->queries;
     const kin_tree_cost cost =
         cost_of(query->request, &corpus->points, corpus->prepared.groups.count, queries);
@@ -354,34 +358,35 @@ kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *
     if (*takes || queries == NULL) {
         return *takes ? KITH_OK : ask_small_trees(&on, corpus, query, NULL, &cost, takes);
     }
-    kin_fused_prepared prepared;
-    const kin_fused_source source = source_of(query, 0, kin_min_i64(queries->rows, ASKED_FIRST));
-    KIN_TRY(kin_fused_prepare_queries(&on, &source, NULL, &prepared));
+    kin_screen_gpu_prepared prepared;
+    const kin_screen_gpu_source source =
+        source_of(query, 0, kin_min_i64(queries->rows, ASKED_FIRST));
+    KIN_TRY(kin_screen_gpu_prepare_queries(&on, &source, NULL, &prepared));
     const kith_status status = ask_small_trees(&on, corpus, query, &prepared.rows, &cost, takes);
-    kin_fused_prepared_free(ctx, corpus->gpu, &prepared);
+    kin_screen_gpu_prepared_free(ctx, corpus->gpu, &prepared);
     return status;
 }
 
 /* ---- The corpus and its tree ----------------------------------------------------------------- */
 
-static void note_preparation(kith_ctx *ctx, const kin_fused_prepared *prepared)
+static void note_preparation(kith_ctx *ctx, const kin_screen_gpu_prepared *prepared)
 {
     ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
 }
 
-static kith_status prepare(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
+static kith_status prepare(kith_ctx *ctx, kin_gpu *gpu, const kin_screen_gpu_source *source,
                            kin_tree_gpu_corpus *c)
 {
     *c = (kin_tree_gpu_corpus){
-        .gpu = gpu, .points = kin_fused_source_rows(source), .place = source->place};
-    KIN_TRY(kin_fused_prepare_groups(ctx, gpu, source, &c->prepared));
+        .gpu = gpu, .points = kin_screen_gpu_source_rows(source), .place = source->place};
+    KIN_TRY(kin_screen_gpu_prepare_groups(ctx, gpu, source, &c->prepared));
     note_preparation(ctx, &c->prepared);
     return KITH_OK;
 }
 
 static kith_status plant(kith_ctx *ctx, int64_t leaf_points, kin_tree_gpu_corpus *c)
 {
-    const kin_fused_device on = kin_fused_device_of(ctx, c->gpu);
+    const kin_screen_gpu_device on = kin_screen_gpu_device_of(ctx, c->gpu);
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_tree_gpu_make(&on, &c->prepared.rows, c->prepared.firsts, c->prepared.groups.count,
                               leaf_points, &c->tree));
@@ -392,10 +397,10 @@ static kith_status plant(kith_ctx *ctx, int64_t leaf_points, kin_tree_gpu_corpus
 
 void kin_tree_gpu_corpus_free(kith_ctx *ctx, kin_tree_gpu_corpus *c)
 {
-    const kin_fused_device on = {.ctx = ctx, .gpu = c->gpu};
+    const kin_screen_gpu_device on = {.ctx = ctx, .gpu = c->gpu};
     if (c->gpu != NULL) {
         kin_tree_gpu_free(&on, &c->tree);
-        kin_fused_prepared_free(ctx, c->gpu, &c->prepared);
+        kin_screen_gpu_prepared_free(ctx, c->gpu, &c->prepared);
     }
     *c = (kin_tree_gpu_corpus){0};
 }
@@ -403,25 +408,26 @@ void kin_tree_gpu_corpus_free(kith_ctx *ctx, kin_tree_gpu_corpus *c)
 /* ---- By a tree that stands ------------------------------------------------------------------- */
 
 typedef struct searching {
-    kin_fused_device on;
+    kin_screen_gpu_device on;
     const kin_tree_gpu_corpus *corpus;
-    const kin_fused_query *query;
+    const kin_exact_gpu_query *query;
     bool behind; /* answers of a stripe go to the host beside the next one */
     kin_tree_gpu_solver solver;
 } searching;
 
 /* Answers of the places, to the query's outputs; parts: as many at a time as fit. */
-static kith_status solve(searching *s, const kin_fused_query *query, const kin_groups *asked,
+static kith_status solve(searching *s, const kin_exact_gpu_query *query, const kin_groups *asked,
                          const kin_tree_gpu_places *places, bool parts)
 {
-    const bool on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
-    kin_fused_answers a = kin_fused_answers_of(&s->on, query, &s->corpus->prepared.groups, asked);
+    const bool on_device = (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0;
+    kin_exact_gpu_answers a =
+        kin_exact_gpu_answers_of(&s->on, query, &s->corpus->prepared.groups, asked);
     a.by_host = parts && !on_device;
     a.behind = s->behind;
-    KIN_TRY(kin_fused_answers_make(&a, on_device, false));
+    KIN_TRY(kin_exact_gpu_answers_make(&a, on_device, false));
     kith_status status = kin_tree_gpu_solve(&s->solver, &a, places, parts);
-    KIN_THEN(status, kin_fused_answers_finish(&a, query->out, s->corpus->points.rows));
-    kin_fused_answers_free(&a);
+    KIN_THEN(status, kin_exact_gpu_answers_finish(&a, query->out, s->corpus->points.rows));
+    kin_exact_gpu_answers_free(&a);
     return status;
 }
 
@@ -440,11 +446,12 @@ static kith_status graph(searching *s)
     return solve(s, s->query, &c->prepared.groups, &places, true);
 }
 
-static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared, int64_t first)
+static kith_status solve_stripe(searching *s, const kin_screen_gpu_prepared *prepared,
+                                int64_t first)
 {
     const int64_t count = prepared->rows.rows;
-    kin_fused_slice slice;
-    kin_fused_slice_of(s->query, first, count, &slice);
+    kin_exact_gpu_slice slice;
+    kin_exact_gpu_slice_of(s->query, first, count, &slice);
     kin_tree_gpu_asked asked = {
         .count = count, .ordered = true, .plain = kin_tree_gpu_way_of(&slice.request) != NULL};
     KIN_HOLD(hold, s->on.ctx);
@@ -458,16 +465,16 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
     searching *s = arg;
     kith_ctx *ctx = s->on.ctx;
     const kith_matrix *queries = s->query->queries;
-    const kin_fused_source source = source_of(s->query, first, count);
-    kin_fused_prepared prepared;
-    KIN_TRY(kin_fused_prepare_queries(&s->on, &source, NULL, &prepared));
+    const kin_screen_gpu_source source = source_of(s->query, first, count);
+    kin_screen_gpu_prepared prepared;
+    KIN_TRY(kin_screen_gpu_prepare_queries(&s->on, &source, NULL, &prepared));
     note_preparation(ctx, &prepared);
     if (next > 0) {
-        kin_fused_prepare_ahead(ctx, s->on.gpu, queries, first + count, next);
+        kin_screen_gpu_prepare_ahead(ctx, s->on.gpu, queries, first + count, next);
     }
     kith_status status = solve_stripe(s, &prepared, first);
     KIN_THEN(status, kin_progress(ctx, "screen", (double)(first + count), (double)queries->rows));
-    kin_fused_prepared_free(ctx, s->on.gpu, &prepared);
+    kin_screen_gpu_prepared_free(ctx, s->on.gpu, &prepared);
     return status;
 }
 
@@ -479,26 +486,27 @@ static kith_status search(searching *s)
     whole.capacity = kin_tree_gpu_capacity(&s->solver);
     whole.many = kin_tree_gpu_many(s->corpus->tree.points); /* equal rows are one */
     whole.place = s->query->place;
-    kin_fused_stripes all = {.ctx = s->on.ctx,
-                             .gpu = s->on.gpu,
-                             .rows = queries->rows,
-                             .ahead = (whole.place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
-                                      kin_gpu_ahead_wanted(s->on.gpu),
-                             .solve = search_stripe,
-                             .arg = s};
+    kin_exact_gpu_stripes all = {.ctx = s->on.ctx,
+                                 .gpu = s->on.gpu,
+                                 .rows = queries->rows,
+                                 .ahead = (whole.place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
+                                          kin_gpu_ahead_wanted(s->on.gpu),
+                                 .solve = search_stripe,
+                                 .arg = s};
     all.stripe = cut_queries(&whole, kin_gpu_room(s->on.gpu), &all.ahead);
     s->behind = to_host(&whole) && all.stripe < all.rows;
-    kith_status status = kin_fused_each_stripe(&all);
+    kith_status status = kin_exact_gpu_each_stripe(&all);
     KIN_KEEP(status, kin_gpu_behind_end(s->on.ctx, s->on.gpu, status == KITH_OK));
     return status;
 }
 
-static kith_status run(kith_ctx *ctx, const kin_tree_gpu_corpus *c, const kin_fused_query *query)
+static kith_status run(kith_ctx *ctx, const kin_tree_gpu_corpus *c,
+                       const kin_exact_gpu_query *query)
 {
     const bool is_graph = query->queries == NULL;
     const kin_groups *groups = &c->prepared.groups;
     const int64_t wanted = kin_request_ids(query->request, is_graph, c->points.rows);
-    searching s = {.on = kin_fused_device_of(ctx, c->gpu), .corpus = c, .query = query};
+    searching s = {.on = kin_screen_gpu_device_of(ctx, c->gpu), .corpus = c, .query = query};
     s.solver = (kin_tree_gpu_solver){.on = s.on,
                                      .tree = &c->tree,
                                      .corpus = &c->prepared,
@@ -507,7 +515,7 @@ static kith_status run(kith_ctx *ctx, const kin_tree_gpu_corpus *c, const kin_fu
     KIN_HOLD(hold, ctx);
     KIN_TRY(kin_tree_gpu_solver_make(&hold, &s.solver));
     KIN_TRY(is_graph ? graph(&s) : search(&s));
-    const kin_fused_tally *tally = &s.solver.tally;
+    const kin_screen_gpu_tally *tally = &s.solver.tally;
     const kin_tree_sums sums = {.rows = is_graph ? groups->count : query->queries->rows,
                                 .pairs = tally->pairs,
                                 .keys = tally->keys,
@@ -528,13 +536,13 @@ static kith_status too_large(kith_ctx *ctx, const char *argument, const kith_mat
 }
 
 static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                           const kin_fused_query *query, bool *takes)
+                           const kin_exact_gpu_query *query, bool *takes)
 {
     const kin_request *request = query->request;
-    const kin_fused_source source = {.matrix = corpus,
-                                     .distance = &request->distance,
-                                     .name = query->queries == NULL ? "points" : "corpus",
-                                     .place = query->place};
+    const kin_screen_gpu_source source = {.matrix = corpus,
+                                          .distance = &request->distance,
+                                          .name = query->queries == NULL ? "points" : "corpus",
+                                          .place = query->place};
     kin_tree_gpu_corpus c;
     if (kin_tree_gpu_named(request)) {
         kin_tree_gpu_bring(ctx, gpu, corpus, query, query->queries);
@@ -553,7 +561,7 @@ static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpu
 
 /* A tree that was not named is worth one try, in the scope that there is. */
 kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                      const kin_fused_query *query, bool *declined)
+                                      const kin_exact_gpu_query *query, bool *declined)
 {
     const bool named = kin_tree_gpu_named(query->request);
     const kith_report before = ctx->report;
@@ -563,7 +571,7 @@ kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_ma
     do {
         ctx->report = before;
         status = attempt(ctx, gpu, corpus, query, &takes);
-    } while (named && kin_fused_again(ctx, gpu, status));
+    } while (named && kin_exact_gpu_again(ctx, gpu, status));
     if (status == KITH_E_DEVICE_MEMORY && named) {
         return too_large(ctx, query->request->pipeline != NULL ? "pipeline" : "method", corpus);
     }
@@ -582,8 +590,9 @@ kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_ma
 
 /* ---- Kept ------------------------------------------------------------------------------------ */
 
-kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
-                                     int32_t height, int64_t leaf_points, kin_tree_gpu_corpus *c)
+kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu,
+                                     const kin_screen_gpu_source *source, int32_t height,
+                                     int64_t leaf_points, kin_tree_gpu_corpus *c)
 {
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
@@ -601,18 +610,18 @@ kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
         if (status != KITH_OK) {
             kin_tree_gpu_corpus_free(ctx, c);
         }
-    } while (kin_fused_again(ctx, gpu, status));
+    } while (kin_exact_gpu_again(ctx, gpu, status));
     return status == KITH_E_DEVICE_MEMORY ? too_large(ctx, "method", source->matrix) : status;
 }
 
 kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                                       const kin_fused_query *query)
+                                       const kin_exact_gpu_query *query)
 {
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
         status = run(ctx, corpus, query);
-    } while (kin_fused_again(ctx, corpus->gpu, status));
+    } while (kin_exact_gpu_again(ctx, corpus->gpu, status));
     return status;
 }

@@ -19,7 +19,7 @@
 #include <math.h>
 
 enum { ROOM_A_NEIGHBOUR = 4, ROOM = 256, MOST_ROOM = 8192, TRIES = 2 };
-enum { LEAST_PLACES = KIN_FUSED_BLOCK };
+enum { LEAST_PLACES = KIN_SCREEN_GPU_BLOCK };
 enum { LEAST_SLICE = 1 << 16, MOST_SLICE = 1 << 20, MOST_GROWTH = 16 };
 static const double SLICE_NS = 2e8;
 
@@ -109,7 +109,7 @@ uint64_t kin_tree_gpu_places_bytes(int64_t count, int32_t cols, int32_t capacity
                                      kin_size_mul((uint64_t)count, ORDER_BYTES)));
 }
 
-static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_screen_gpu_rows *rows,
                               const kin_tree_gpu_asked *a)
 {
     const kin_tree_gpu *tree = s->tree;
@@ -155,7 +155,8 @@ static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_a
 }
 
 kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, kin_hold *hold,
-                             const kin_fused_rows *rows, const uint32_t *ids, kin_tree_gpu_asked *a)
+                             const kin_screen_gpu_rows *rows, const uint32_t *ids,
+                             kin_tree_gpu_asked *a)
 {
     kin_gpu *gpu = s->on.gpu;
     a->listed = ids != NULL;
@@ -287,14 +288,14 @@ static kith_status collect(const kin_tree_gpu_solver *s, const kin_tree_gpu_plac
 /* ---- A walk and its answers ------------------------------------------------------------------ */
 
 /* Whether the answers of short lists are written where their keys are computed. */
-static bool writes_at_once(const kin_fused_answers *a, const kin_tree_gpu_lists *lists)
+static bool writes_at_once(const kin_exact_gpu_answers *a, const kin_tree_gpu_lists *lists)
 {
     return a->kernels_write && lists->capacity <= KIN_TREE_GPU_SHORT;
 }
 
-static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
+static kith_status finish_lists(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
                                 const kin_tree_gpu_places *places, const kin_tree_gpu_lists *lists,
-                                kin_fused_delivery *d, const uint8_t *flags)
+                                kin_exact_gpu_delivery *d, const uint8_t *flags)
 {
     for (int64_t place0 = 0; place0 < places->count; place0 += d->most) {
         const int64_t count = kin_min_i64(d->most, places->count - place0);
@@ -310,13 +311,13 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                    .keys = &s->counters->keys,
                                    .near = places->near};
         if (writes_at_once(a, lists)) {
-            job.answers = kin_fused_answers_job(a, places->ids + place0, count);
+            job.answers = kin_exact_gpu_answers_job(a, places->ids + place0, count);
         }
         KIN_TRY(KIN_TREE_LAUNCH(s, finish, &job, "computing canonical distances"));
         KIN_TRY(job.answers.rows != 0
                     ? KITH_OK
-                    : kin_fused_delivery_run(a, d, places->ids + place0, count,
-                                             flags == NULL ? NULL : flags + place0));
+                    : kin_exact_gpu_delivery_run(a, d, places->ids + place0, count,
+                                                 flags == NULL ? NULL : flags + place0));
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)place0, (double)places->count));
     }
     return KITH_OK;
@@ -326,7 +327,7 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
 static kith_status find_near(const kin_tree_gpu_solver *s, kin_hold *hold,
                              const kin_tree_gpu_lists *lists, kin_tree_gpu_places *places)
 {
-    const kin_fused_rows *rows = &s->corpus->rows;
+    const kin_screen_gpu_rows *rows = &s->corpus->rows;
     const int64_t positions = s->tree->blocks * KIN_TREE_LANES;
     const uint64_t bytes =
         kin_tree_gpu_near_bytes(rows->dtype, rows->cols, rows->metric, positions);
@@ -345,7 +346,7 @@ static kith_status find_near(const kin_tree_gpu_solver *s, kin_hold *hold,
 }
 
 /* Rows that lost something go to r. What fails leaves r as it was, and may be done again. */
-static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
+static kith_status solve_lists(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
                                const kin_tree_gpu_places *asked, rest *r)
 {
     kin_tree_gpu_places own = *asked;
@@ -353,7 +354,7 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     kith_report *report = &s->on.ctx->report;
     int64_t start = kin_clock_ns();
     kin_tree_gpu_lists lists;
-    kin_fused_delivery d = {.most = places->count};
+    kin_exact_gpu_delivery d = {.most = places->count};
     uint8_t *flags = NULL;
     uint64_t lost = 0;
     const int64_t before = r->count;
@@ -364,7 +365,7 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     start = kin_clock_ns();
     KIN_TRY_GOTO(status, find_near(s, &hold, &lists, &own), done);
     if (!writes_at_once(a, &lists)) {
-        KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
+        KIN_TRY_GOTO(status, kin_exact_gpu_delivery_make(a, places->count, s->wanted, &d), done);
     }
     if (lost > 0) {
         KIN_TRY_GOTO(status, kin_hold_alloc(&hold, &flags, (uint64_t)places->count, 1, "row flags"),
@@ -376,12 +377,12 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     report->seconds_rescore += kin_clock_since(start);
 done:
     r->count = status == KITH_OK ? r->count : before;
-    kin_fused_delivery_free(a, &d);
+    kin_exact_gpu_delivery_free(a, &d);
     return status;
 }
 
 /* Some rows of places, by ids in host memory. */
-static kith_status solve_part(kin_tree_gpu_solver *s, kin_fused_answers *a,
+static kith_status solve_part(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
                               const kin_tree_gpu_places *places, const uint32_t *ids, int64_t count,
                               rest *r)
 {
@@ -404,14 +405,14 @@ static int64_t part_of(const kin_tree_gpu_solver *s, const kin_tree_gpu_places *
     const int32_t capacity = places->capacity != 0 ? places->capacity : kin_tree_gpu_capacity(s);
     const uint64_t a_place = lists_bytes(KIN_TREE_GPU_PACKET, capacity) / KIN_TREE_GPU_PACKET +
                              ((uint64_t)s->tree->wide + 2) * sizeof(float) +
-                             (uint64_t)s->wanted * sizeof(kin_fused_pair);
+                             (uint64_t)s->wanted * sizeof(kin_screen_gpu_pair);
     const uint64_t fit = kin_gpu_scope(s->on.gpu) / 4 / a_place;
     const int64_t most = fit < INT32_MAX ? (int64_t)fit : INT32_MAX;
     return kin_max_i64(most / LEAST_PLACES, 1) * LEAST_PLACES;
 }
 
 /* As many at a time as fit; halved where memory ends. */
-static kith_status solve_parts(kin_tree_gpu_solver *s, kin_fused_answers *a,
+static kith_status solve_parts(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
                                const kin_tree_gpu_places *places, const uint32_t *ids,
                                int64_t count, rest *r)
 {
@@ -444,7 +445,7 @@ static int32_t room_of(const kin_tree_gpu_solver *s, int attempt)
 
 /* In the end by canonical keys of all pairs, so this always ends; also where memory is too short
  * for lists with more room. */
-static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
+static kith_status solve_rest(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
                               const kin_tree_gpu_places *places, rest *r)
 {
     kith_ctx *ctx = s->on.ctx;
@@ -475,7 +476,7 @@ static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
     KIN_TRY(status);
     return r->count == 0
                ? KITH_OK
-               : kin_fused_answers_solve(a, &places->rows, &s->corpus->rows, r->ids, r->count);
+               : kin_exact_gpu_answers_solve(a, &places->rows, &s->corpus->rows, r->ids, r->count);
 }
 
 /* The rows of places, without holes. */
@@ -493,7 +494,7 @@ static kith_status read_ids(const kin_tree_gpu_solver *s, const kin_tree_gpu_pla
     return KITH_OK;
 }
 
-kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
+kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
                                const kin_tree_gpu_places *places, bool parts)
 {
     rest r = {0};

@@ -38,7 +38,7 @@ int kin_tree_launch_finish(kin_gpu_stream *stream, const kin_tree_gpu_finish *jo
         return 0;
     }
     if (job->corpus.cols > KIN_TREE_GPU_MOST_COLS || job->place0 % KIN_TREE_GPU_PACKET != 0 ||
-        (uintptr_t)job->pairs % sizeof(kin_fused_pair) != 0 ||
+        (uintptr_t)job->pairs % sizeof(kin_screen_gpu_pair) != 0 ||
         (job->answers.rows != 0 && job->lists.capacity > KIN_TREE_GPU_SHORT)) {
         return (int)cudaErrorInvalidValue;
     }

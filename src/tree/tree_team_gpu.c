@@ -22,12 +22,12 @@ enum { LEAST_COLS = 10 };
 
 typedef struct team_job {
     const kith_matrix *corpus;
-    const kin_fused_query *query; /* queries NULL: a graph */
-    bool takes;                   /* a tree pays */
-    kin_fused_told told;
+    const kin_exact_gpu_query *query; /* queries NULL: a graph */
+    bool takes;                       /* a tree pays */
+    kin_exact_gpu_told told;
 } team_job;
 
-static int64_t rows_of(const kith_matrix *corpus, const kin_fused_query *query)
+static int64_t rows_of(const kith_matrix *corpus, const kin_exact_gpu_query *query)
 {
     return query->queries != NULL ? query->queries->rows : corpus->rows;
 }
@@ -43,21 +43,21 @@ bool kin_tree_gpu_team_radii(const kin_gpu *gpu, const kith_matrix *asked, uint3
 }
 
 /* Those of a graph lie on the device. */
-static kith_status search_share(const kin_tree_gpu_corpus *c, const kin_fused_query *query,
-                                const kin_fused_member *own)
+static kith_status search_share(const kin_tree_gpu_corpus *c, const kin_exact_gpu_query *query,
+                                const kin_exact_gpu_member *own)
 {
     kith_ctx *ctx = own->ctx;
-    kin_fused_query asked = *query;
-    const kith_matrix points = kin_fused_resident(&c->points, &c->prepared.rows);
-    kin_fused_slice slice;
+    kin_exact_gpu_query asked = *query;
+    const kith_matrix points = kin_exact_gpu_resident(&c->points, &c->prepared.rows);
+    kin_exact_gpu_slice slice;
     uint32_t *self = NULL;
     if (query->queries == NULL) {
         asked.queries = &points;
-        asked.place = KIN_FUSED_DATA_ON_DEVICE;
+        asked.place = KIN_EXACT_GPU_DATA_ON_DEVICE;
     }
-    kin_fused_slice_of(&asked, own->first, own->count, &slice);
+    kin_exact_gpu_slice_of(&asked, own->first, own->count, &slice);
     if (query->queries == NULL && kin_request_leaves(query->request, true)) {
-        KIN_TRY(kin_fused_own_ids(ctx, c->gpu, own->first, own->count, &self));
+        KIN_TRY(kin_exact_gpu_own_ids(ctx, c->gpu, own->first, own->count, &self));
         slice.request.exclude = self;
     }
     const kith_status status = kin_tree_gpu_corpus_search(ctx, c, &slice.query);
@@ -79,14 +79,15 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
 {
     team_job *job = arg;
     const kin_request *request = job->query->request;
-    const kin_fused_member own =
-        kin_fused_member_of(ctx, gpu, rows_of(job->corpus, job->query), part, parts);
-    const kin_fused_source source = {.matrix = job->corpus,
-                                     .distance = &request->distance,
-                                     .name = job->query->queries == NULL ? "points" : "corpus"};
+    const kin_exact_gpu_member own =
+        kin_exact_gpu_member_of(ctx, gpu, rows_of(job->corpus, job->query), part, parts);
+    const kin_screen_gpu_source source = {.matrix = job->corpus,
+                                          .distance = &request->distance,
+                                          .name =
+                                              job->query->queries == NULL ? "points" : "corpus"};
     kin_tree_gpu_corpus c = {0};
     if (job->query->queries != NULL && kin_tree_gpu_named(request)) {
-        const kith_matrix share = kin_fused_part_of(job->query->queries, own.first, own.count);
+        const kith_matrix share = kin_exact_gpu_part_of(job->query->queries, own.first, own.count);
         kin_tree_gpu_bring(ctx, gpu, job->corpus, job->query, &share);
     }
     kith_status status = kin_tree_gpu_corpus_make(ctx, gpu, &source, request->tree_height, 0, &c);
@@ -99,21 +100,21 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
         status = search_share(&c, job->query, &own);
     }
     kin_gpu_ahead_leave(gpu);
-    kin_fused_told_take(&own, &job->told);
+    kin_exact_gpu_told_take(&own, &job->told);
     kin_tree_gpu_corpus_free(ctx, &c);
     return status;
 }
 
 static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                  const kin_fused_query *query, bool *declined)
+                                  const kin_exact_gpu_query *query, bool *declined)
 {
     const kith_report before = ctx->report;
     team_job job = {.corpus = corpus, .query = query};
     const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, &job);
     *declined = !job.takes;
     if (status == KITH_OK && job.takes) {
-        kin_fused_told_add_up(&job.told, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)),
-                              &ctx->report);
+        kin_exact_gpu_told_add_up(&job.told, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)),
+                                  &ctx->report);
     } else {
         ctx->report = before;
     }
@@ -121,12 +122,12 @@ static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
 }
 
 kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                const kin_fused_query *query, bool *declined)
+                                const kin_exact_gpu_query *query, bool *declined)
 {
     if (query->request->pipeline == NULL &&
         kin_tree_gpu_team_searches(gpu, rows_of(corpus, query), query->place)) {
         const kith_status status = search_by_team(ctx, gpu, corpus, query, declined);
-        if (!kin_fused_team_yields(ctx, status)) {
+        if (!kin_exact_gpu_team_yields(ctx, status)) {
             return status;
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Each tile kernel that this processor runs, against a plain loop: the logs hold exactly the pairs
- * that the contract of exact_tile.h demands. For float types a pair whose cost is within the proven
- * error of its limit may be on either side; nothing else may. */
+ * that the contract of screen_tile.h demands. For float types a pair whose cost is within the
+ * proven error of its limit may be on either side; nothing else may. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "exact/exact_set.h"
 #include "host/host_cpu.h"
+#include "screen/screen_set.h"
 #include "support/support_shapes.h"
 
 #include <math.h>
@@ -83,7 +83,7 @@ static void *take(size_t bytes)
 
 /* ---- Points --------------------------------------------------------------------------------- */
 
-/* Integer points have a norm of at most 2^14; of products, 2^29 (exact_tile.h, ranges). */
+/* Integer points have a norm of at most 2^14; of products, 2^29 (screen_tile.h, ranges). */
 static double extreme(const bench *b, bool row, int32_t i, uint64_t *seed)
 {
     const double sign = kin_random_below(seed, 2) == 0 ? 1.0 : -1.0;
@@ -576,7 +576,7 @@ static void all_kernels(void **state)
     assert_true(count >= 3);
 }
 
-/* The longest integer rows that costs of 32 bits allow (exact_frame.c). */
+/* The longest integer rows that costs of 32 bits allow (screen_frame.c). */
 static void longest_bytes(void **state)
 {
     (void)state;

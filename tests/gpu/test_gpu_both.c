@@ -12,7 +12,7 @@
 
 #include "base/base_random.h"
 #include "engine/engine_filter.h"
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "gpu/gpu_module.h"
 #include "kith/kith_cuda.h"
 #include "kith/kith_papers.h"
@@ -42,16 +42,16 @@ typedef struct both {
 
 /* ---- A device that watches ------------------------------------------------------------------- */
 
-static const kin_fused_kernels *watched;
+static const kin_screen_gpu_kernels *watched;
 static int64_t two_sided;
 static char screen[16]; /* what the last job was screened in */
 /* The gates that were made last, of either side, and the loss that they allow for. */
 static struct {
-    const kin_fused_word *gates;
+    const kin_screen_gpu_word *gates;
     double lost;
 } made[2];
 
-static int watch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
+static int watch_tighten(kin_gpu_stream *stream, const kin_screen_gpu_tighten *job)
 {
     if (job->gates != NULL) {
         const int own = made[0].gates == job->gates || made[0].gates == NULL ? 0 : 1;
@@ -62,7 +62,7 @@ static int watch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 }
 
 /* Gates of columns allow for what the rows have lost that meet them (kin_gate_set_far). */
-static int watch_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+static int watch_screen(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
 {
     if (job->col_lists.words != NULL) {
         const int own = made[0].gates == job->gates ? 0 : 1;
@@ -96,7 +96,7 @@ typedef struct watching {
     kin_gpu *gpu;
     const kin_gpu_module *module; /* its own */
     kin_gpu_module watch;
-    kin_fused_kernels kernels;
+    kin_screen_gpu_kernels kernels;
 } watching;
 
 static void watching_begin(watching *w, uint64_t memory)
@@ -105,13 +105,13 @@ static void watching_begin(watching *w, uint64_t memory)
     assert_int_equal(kin_gpu_open(w->ctx, 0, memory, &w->gpu), KITH_OK);
     w->module = w->gpu->module;
     w->watch = *w->module;
-    w->kernels = *w->module->fused;
-    watched = w->module->fused;
+    w->kernels = *w->module->screen;
+    watched = w->module->screen;
     two_sided = 0;
     memset(made, 0, sizeof made);
     w->kernels.screen = watch_screen;
     w->kernels.tighten = watch_tighten;
-    w->watch.fused = &w->kernels;
+    w->watch.screen = &w->kernels;
     w->gpu->module = &w->watch;
     assert_int_equal(kin_ctx_begin(w->ctx), KITH_OK);
 }
@@ -134,9 +134,9 @@ static void solve(const both *b, const test_rows *sets, kith_neighbors *out)
                                .flags = b->flags};
     kin_request back = forth;
     back.k = K_BACK;
-    const kin_fused_query ab = {&sets[0].matrix, "a", &forth, 0, &out[0]};
-    const kin_fused_query ba = {&sets[1].matrix, "b", &back, 0, &out[1]};
-    assert_int_equal(kin_fused_both(ctx, w.gpu, &ab, &ba), KITH_OK);
+    const kin_exact_gpu_query ab = {&sets[0].matrix, "a", &forth, 0, &out[0]};
+    const kin_exact_gpu_query ba = {&sets[1].matrix, "b", &back, 0, &out[1]};
+    assert_int_equal(kin_exact_gpu_both(ctx, w.gpu, &ab, &ba), KITH_OK);
     watching_end(&w);
 }
 
@@ -328,16 +328,17 @@ static kith_status cross(watching *w, const grouped *g, const kin_filter_job *jo
                          const uint32_t *index, const kith_neighbors *out, bool *done)
 {
     const kin_filter_place where = {.gpu = w->gpu, .out = out};
-    const kin_fused_query query = {.name = "points", .request = &job->request, .out = out};
-    const kin_fused_groups groups = {.of_rows = index,
-                                     .rows = g->rows,
-                                     .queries = g->rows,
-                                     .groups = g->groups + 3, /* of which some have no points */
-                                     .others = true};
-    const kin_fused_grouping grouping = {.source = &groups};
-    const kin_fused_picks picks = {.corpus = &job->corpus, .query = &query, .grouping = &grouping};
+    const kin_exact_gpu_query query = {.name = "points", .request = &job->request, .out = out};
+    const kin_exact_gpu_groups groups = {.of_rows = index,
+                                         .rows = g->rows,
+                                         .queries = g->rows,
+                                         .groups = g->groups + 3, /* of which some have no points */
+                                         .others = true};
+    const kin_exact_gpu_grouping grouping = {.source = &groups};
+    const kin_exact_gpu_picks picks = {
+        .corpus = &job->corpus, .query = &query, .grouping = &grouping};
     return g->chosen ? kin_engine_filter_on_gpu(w->ctx, job, &where, done)
-                     : kin_fused_across(w->ctx, w->gpu, &picks, done);
+                     : kin_exact_gpu_across(w->ctx, w->gpu, &picks, done);
 }
 
 /* Whether it was one job of the engine; then its bytes are the processor's. */

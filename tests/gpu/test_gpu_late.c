@@ -89,9 +89,9 @@ typedef struct late {
     kith_search_params params;
 } late;
 
-static const kin_fused_balls *balls_of(const late *b)
+static const kin_screen_gpu_balls *balls_of(const late *b)
 {
-    const kin_fused_corpus *corpus = b->index->kept->fused;
+    const kin_exact_gpu_corpus *corpus = b->index->kept->resident;
     return corpus->glance != NULL ? corpus->glance->balls : corpus->balls;
 }
 
@@ -115,7 +115,7 @@ static void grow_twice(late *b)
         b->rows += MORE;
     }
     assert_non_null(balls_of(b));
-    assert_int_equal(balls_of(b)->state, KIN_FUSED_BALLS_WANTED);
+    assert_int_equal(balls_of(b)->state, KIN_SCREEN_GPU_BALLS_WANTED);
 }
 
 static void *ask_beside(void *arg)
@@ -222,12 +222,12 @@ static void balls_come_late(void **state)
     first.rows = rows;
     const kith_matrix there = test_caller_copy(&b.l.c, &first);
     test_works(b.gpu, kith_cuda_index_create(b.gpu, &there, &made, &b.index, b.l.c.handle));
-    assert_int_equal(balls_of(&b)->state, KIN_FUSED_BALLS_MADE);
+    assert_int_equal(balls_of(&b)->state, KIN_SCREEN_GPU_BALLS_MADE);
     for (int how = 0; how < ASKING; how++) {
         grow_twice(&b);
         const uint64_t before = bytes_of(&b);
         wrong += ask_late(&b, how);
-        assert_int_equal(balls_of(&b)->state, KIN_FUSED_BALLS_MADE);
+        assert_int_equal(balls_of(&b)->state, KIN_SCREEN_GPU_BALLS_MADE);
         assert_true(bytes_of(&b) == before + balls_of(&b)->bytes);
     }
     wrong += ask_many(&b);
@@ -236,7 +236,7 @@ static void balls_come_late(void **state)
         const uint64_t before = bytes_of(&b);
         b.l.until = refused + 1;
         wrong += ask_late(&b, ASKS_ALONE) + ask_late(&b, ASKS_ENQUEUED);
-        assert_int_equal(balls_of(&b)->state, KIN_FUSED_BALLS_REFUSED);
+        assert_int_equal(balls_of(&b)->state, KIN_SCREEN_GPU_BALLS_REFUSED);
         assert_true(bytes_of(&b) == before);
     }
     (void)printf("rows come to %lld, and balls by the first search: alone, enqueued, two at once; "

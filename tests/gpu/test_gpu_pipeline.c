@@ -13,7 +13,7 @@
 
 #include "api/api_check.h"
 #include "engine/engine_call.h"
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
@@ -237,8 +237,8 @@ static kith_status hybrid_graph(kith_ctx *ctx, const test_job *job, const double
     }
     if (status == KITH_OK) {
         own.request.share = share;
-        const kin_fused_query query = {.name = "points", .request = &own.request, .out = out};
-        status = kin_fused_search(ctx, gpu, &own.corpus, &query);
+        const kin_exact_gpu_query query = {.name = "points", .request = &own.request, .out = out};
+        status = kin_exact_gpu_search(ctx, gpu, &own.corpus, &query);
         kin_device_leave(ctx, gpu);
     }
     return kin_call_end(&call, status);

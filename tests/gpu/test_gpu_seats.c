@@ -11,7 +11,7 @@
 
 #include "base/base_random.h"
 #include "engine/engine_filter.h"
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
@@ -109,23 +109,23 @@ static bool seat(const grouped *g, const side *corpus, const side *queries,
                                  .k = g->k,
                                  .flags = g->flags,
                                  .exclude = exclude};
-    const kin_fused_query query = {.queries = graph ? NULL : &queries->rows.matrix,
-                                   .name = graph ? "points" : "queries",
-                                   .request = &request,
-                                   .out = out};
-    const kin_fused_groups groups = {.of_rows = corpus->index,
-                                     .rows = g->rows,
-                                     .of_queries = graph ? NULL : queries->index,
-                                     .queries = graph ? g->rows : g->queries,
-                                     .groups = g->groups + 3, /* of which some have no rows */
-                                     .allow = filter->allow};
-    kin_fused_grouping grouping;
-    assert_int_equal(kin_fused_grouping_make(ctx, gpu, &groups, &grouping), KITH_OK);
-    const kin_fused_picks picks = {
+    const kin_exact_gpu_query query = {.queries = graph ? NULL : &queries->rows.matrix,
+                                       .name = graph ? "points" : "queries",
+                                       .request = &request,
+                                       .out = out};
+    const kin_exact_gpu_groups groups = {.of_rows = corpus->index,
+                                         .rows = g->rows,
+                                         .of_queries = graph ? NULL : queries->index,
+                                         .queries = graph ? g->rows : g->queries,
+                                         .groups = g->groups + 3, /* of which some have no rows */
+                                         .allow = filter->allow};
+    kin_exact_gpu_grouping grouping;
+    assert_int_equal(kin_exact_gpu_grouping_make(ctx, gpu, &groups, &grouping), KITH_OK);
+    const kin_exact_gpu_picks picks = {
         .corpus = &corpus->rows.matrix, .query = &query, .grouping = &grouping};
-    assert_int_equal(kin_fused_seats(ctx, gpu, &picks, &done), KITH_OK);
+    assert_int_equal(kin_exact_gpu_seats(ctx, gpu, &picks, &done), KITH_OK);
     reruns = ctx->report.rerun_share;
-    kin_fused_grouping_free(gpu, &grouping);
+    kin_exact_gpu_grouping_free(gpu, &grouping);
     kin_gpu_close(ctx, gpu);
     kith_ctx_free(ctx);
     return done;

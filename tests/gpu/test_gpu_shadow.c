@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "metric/metric_arith.h"
 #include "support/support_answers.h"
 #include "support/support_gpu.h"
@@ -57,12 +57,12 @@ typedef struct shadows {
 } shadows;
 
 /* Of a basis of `axes` columns of the rows, each longer than it says by `spoil`. */
-static shadows cast(test_bench *b, const kin_fused_set *set, int32_t axes, double spoil)
+static shadows cast(test_bench *b, const kin_screen_gpu_set *set, int32_t axes, double spoil)
 {
     const int64_t cols = set->frame.cols;
     const uint64_t points = (uint64_t)set->points;
     const uint64_t wide = (uint64_t)axes + 1;
-    float *basis = test_host_block((uint64_t)cols * KIN_FUSED_MOST_AXES, sizeof *basis);
+    float *basis = test_host_block((uint64_t)cols * KIN_SCREEN_GPU_MOST_AXES, sizeof *basis);
     float *mean = test_host_block((uint64_t)cols, sizeof *mean);
     const int before = b->block_count;
     for (int64_t c = 0; c < cols; c++) {
@@ -70,18 +70,19 @@ static shadows cast(test_bench *b, const kin_fused_set *set, int32_t axes, doubl
         for (int32_t j = 0; j < axes; j++) { /* a basis of cosines */
             const double angle = PI * ((double)c + 0.5) * (double)j / (double)cols;
             const double scale = sqrt((j == 0 ? 1.0 : 2.0) / (double)cols);
-            basis[c * KIN_FUSED_MOST_AXES + j] = (float)(spoil * scale * cos(angle));
+            basis[c * KIN_SCREEN_GPU_MOST_AXES + j] = (float)(spoil * scale * cos(angle));
         }
     }
-    const kin_fused_cast job = {
+    const kin_screen_gpu_cast job = {
         .set = *set,
         .mean = test_bench_copy(b, mean, (uint64_t)cols * sizeof *mean),
-        .basis = test_bench_copy(b, basis, (uint64_t)cols * KIN_FUSED_MOST_AXES * sizeof *basis),
+        .basis =
+            test_bench_copy(b, basis, (uint64_t)cols * KIN_SCREEN_GPU_MOST_AXES * sizeof *basis),
         .axes = axes,
         .skew = 1e-6,
         .values = test_bench_block(b, points * wide * sizeof(float), 0xa5),
         .off = test_bench_block(b, points * sizeof(float), 0xa5)};
-    test_bench_launched(b, b->gpu->module->fused->cast(b->gpu->stream, &job), "casting");
+    test_bench_launched(b, b->gpu->module->screen->cast(b->gpu->stream, &job), "casting");
     const shadows s = {test_host_copy(b, job.values, points * wide * sizeof(float)),
                        test_host_copy(b, job.off, points * sizeof(float))};
     test_give_back(b, before);
@@ -90,20 +91,23 @@ static shadows cast(test_bench *b, const kin_fused_set *set, int32_t axes, doubl
     return s;
 }
 
-static double stored(const kin_fused_set *set, const unsigned char *rounded, int64_t p, int64_t c)
+static double stored(const kin_screen_gpu_set *set, const unsigned char *rounded, int64_t p,
+                     int64_t c)
 {
     const char *row = (const char *)rounded + p * set->frame.row_bytes;
-    return kin_value(set->frame.type == KIN_FUSED_F16 ? KITH_F16 : KITH_I8, row, c);
+    return kin_value(set->frame.type == KIN_SCREEN_GPU_F16 ? KITH_F16 : KITH_I8, row, c);
 }
 
 /* Pairs whose shadows are farther apart than they may be: what the rounded rows have lost does not
  * count, since these are what the shadows were cast from. */
-static int64_t broken_pairs(test_bench *b, const kin_fused_set *set, int32_t axes, double spoil)
+static int64_t broken_pairs(test_bench *b, const kin_screen_gpu_set *set, int32_t axes,
+                            double spoil)
 {
     const shadows s = cast(b, set, axes, spoil);
     const uint64_t bytes = (uint64_t)set->padded * (uint64_t)set->frame.row_bytes;
     unsigned char *rounded = test_host_copy(b, set->rounded, bytes);
-    kin_fused_facts *facts = test_host_copy(b, set->facts, (uint64_t)set->padded * sizeof *facts);
+    kin_screen_gpu_facts *facts =
+        test_host_copy(b, set->facts, (uint64_t)set->padded * sizeof *facts);
     int64_t broken = 0;
     for (int64_t p = 0; p < set->points; p++) {
         for (int64_t q = 0; q < p; q++) {
@@ -137,15 +141,15 @@ static int64_t check_shape(test_bench *b, kith_dtype dtype, int shape, double sp
     test_rows rows = rows_of(dtype, 200, shape, (uint64_t)shape + 3);
     const kin_distance distance = {
         .metric = KITH_EUCLIDEAN, .cols = rows.matrix.cols, .isa = b->ctx->isa};
-    const kin_fused_source source = {
+    const kin_screen_gpu_source source = {
         .matrix = &rows.matrix, .distance = &distance, .name = "points"};
-    kin_fused_prepared p;
+    kin_screen_gpu_prepared p;
     int64_t broken = 0;
-    assert_int_equal(kin_fused_prepare_corpus(b->ctx, b->gpu, &source, dtype, K, &p), KITH_OK);
+    assert_int_equal(kin_screen_gpu_prepare_corpus(b->ctx, b->gpu, &source, dtype, K, &p), KITH_OK);
     for (size_t i = 0; i < sizeof axes / sizeof *axes && p.set.points > 0; i++) {
         broken += broken_pairs(b, &p.set, axes[i], spoil);
     }
-    kin_fused_prepared_free(b->ctx, b->gpu, &p);
+    kin_screen_gpu_prepared_free(b->ctx, b->gpu, &p);
     test_rows_free(&rows);
     return broken;
 }
@@ -195,12 +199,12 @@ static double check_graph(kith_ctx *cpu, const graph *g, int64_t count, int *kep
     const kin_request request = {.distance = {.metric = g->metric, .cols = COLS, .isa = ctx->isa},
                                  .k = K,
                                  .shadow_axes = g->axes};
-    const kin_fused_query query = {.name = "points", .request = &request, .out = &out};
+    const kin_exact_gpu_query query = {.name = "points", .request = &request, .out = &out};
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
-    assert_int_equal(kin_fused_search(ctx, gpu, &points.matrix, &query), KITH_OK);
+    assert_int_equal(kin_exact_gpu_search(ctx, gpu, &points.matrix, &query), KITH_OK);
     assert_true(test_answers_equal(&truth, &out));
-    const int32_t wanted = g->axes == KIN_FUSED_SHADOW_BYTES ? COLS : g->axes;
-    const bool small = ctx->report.distinct_rows <= kin_fused_small_graph(gpu, K + 1, 0);
+    const int32_t wanted = g->axes == KIN_SCREEN_GPU_SHADOW_BYTES ? COLS : g->axes;
+    const bool small = ctx->report.distinct_rows <= kin_screen_gpu_small_graph(gpu, K + 1, 0);
     assert_int_equal(ctx->report.shadow_axes, small ? 0 : wanted);
     *kept += !small;
     const double looked = ctx->report.looked_share;
@@ -257,7 +261,7 @@ static void same_graphs_of_bytes(void **state)
         const graph g = {.dtype = dtypes[shape % 4],
                          .metric = metrics[shape % 3],
                          .shape = shape,
-                         .axes = KIN_FUSED_SHADOW_BYTES};
+                         .axes = KIN_SCREEN_GPU_SHADOW_BYTES};
         most = fmax(most, check_graph(cpu, &g, count, &kept));
         cases++;
     }

@@ -147,15 +147,15 @@ static void fill_case_run(const fill_case *c, const char *what, const kin_graph_
 
 /* Whole numbers, so that every sum is exact, whatever its order. */
 typedef struct rounded_points {
-    kin_fused_type type;
+    kin_screen_gpu_type type;
     int32_t row_bytes;
     int8_t *values;
-    kin_fused_facts *facts;
+    kin_screen_gpu_facts *facts;
 } rounded_points;
 
 static int32_t values_a_row(const rounded_points *r)
 {
-    return r->type == KIN_FUSED_F16 ? r->row_bytes / 2 : r->row_bytes;
+    return r->type == KIN_SCREEN_GPU_F16 ? r->row_bytes / 2 : r->row_bytes;
 }
 
 static uint32_t rounded_order(const void *points, uint32_t i, uint32_t j)
@@ -166,7 +166,7 @@ static uint32_t rounded_order(const void *points, uint32_t i, uint32_t j)
     for (int32_t c = 0; c < count; c++) {
         product += (int32_t)r->values[(int64_t)i * count + c] * r->values[(int64_t)j * count + c];
     }
-    if (r->type == KIN_FUSED_S8) {
+    if (r->type == KIN_SCREEN_GPU_S8) {
         return kin_graph_order_of_int(r->facts[i].term.i + r->facts[j].term.i - 2 * product);
     }
     return kin_graph_order_of_float(r->facts[i].term.f + r->facts[j].term.f -
@@ -184,7 +184,7 @@ static uint16_t half_of(int32_t value)
     return (uint16_t)(bits | (value < 0 ? 0x8000u : 0));
 }
 
-static void rounded_case(const fill_case *c, kin_fused_type type, int32_t row_bytes)
+static void rounded_case(const fill_case *c, kin_screen_gpu_type type, int32_t row_bytes)
 {
     rounded_points r = {.type = type, .row_bytes = row_bytes};
     const int64_t count = c->points * values_a_row(&r);
@@ -193,24 +193,24 @@ static void rounded_case(const fill_case *c, kin_fused_type type, int32_t row_by
     r.facts = test_host_room((size_t)c->points * sizeof *r.facts);
     unsigned char *rows = test_host_room(bytes);
     for (int64_t i = 0; i < count; i++) {
-        r.values[i] = (int8_t)((int32_t)test_below(type == KIN_FUSED_S8 ? 256 : 31) -
-                               (type == KIN_FUSED_S8 ? 128 : 15));
+        r.values[i] = (int8_t)((int32_t)test_below(type == KIN_SCREEN_GPU_S8 ? 256 : 31) -
+                               (type == KIN_SCREEN_GPU_S8 ? 128 : 15));
         const uint16_t half = half_of(r.values[i]);
-        memcpy(rows + i * (type == KIN_FUSED_S8 ? 1 : 2),
-               type == KIN_FUSED_S8 ? (const void *)&r.values[i] : (const void *)&half,
-               type == KIN_FUSED_S8 ? 1 : 2);
+        memcpy(rows + i * (type == KIN_SCREEN_GPU_S8 ? 1 : 2),
+               type == KIN_SCREEN_GPU_S8 ? (const void *)&r.values[i] : (const void *)&half,
+               type == KIN_SCREEN_GPU_S8 ? 1 : 2);
     }
     for (int64_t p = 0; p < c->points; p++) {
         const int32_t term = (int32_t)test_below(30000) - 5000;
-        r.facts[p].term =
-            type == KIN_FUSED_S8 ? (kin_fused_word){.i = term} : (kin_fused_word){.f = (float)term};
+        r.facts[p].term = type == KIN_SCREEN_GPU_S8 ? (kin_screen_gpu_word){.i = term}
+                                                    : (kin_screen_gpu_word){.f = (float)term};
     }
     const kin_graph_gpu_points device = {
         .set = {.frame = {.type = type, .row_bytes = row_bytes},
                 .points = c->points,
                 .rounded = test_device_copy(rows, bytes),
                 .facts = test_device_copy(r.facts, (uint64_t)c->points * sizeof *r.facts)}};
-    fill_case_run(c, type == KIN_FUSED_S8 ? "fill, bytes" : "fill, halves", &device, &r,
+    fill_case_run(c, type == KIN_SCREEN_GPU_S8 ? "fill, bytes" : "fill, halves", &device, &r,
                   rounded_order);
     kin_gpu_free(test_device, (void *)(uintptr_t)device.set.facts);
     kin_gpu_free(test_device, (void *)(uintptr_t)device.set.rounded);
@@ -224,8 +224,8 @@ static void test_fill_rounded(void **state)
     (void)state;
     test_wrong = 0;
     for (int i = 0; i < CASES; i++) {
-        rounded_case(&cases[i], KIN_FUSED_F16, 128 * (1 + i % 3));
-        rounded_case(&cases[i], KIN_FUSED_S8, 128 * (1 + (i + 1) % 3));
+        rounded_case(&cases[i], KIN_SCREEN_GPU_F16, 128 * (1 + i % 3));
+        rounded_case(&cases[i], KIN_SCREEN_GPU_S8, 128 * (1 + (i + 1) % 3));
     }
     printf(
         "fill, rounded rows: %d shapes, halves and bytes, lists empty and begun, given positions "

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "fused/fused_schedule.h"
+#include "screen/screen_schedule.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 #include "support/support_words.h"
@@ -40,19 +40,19 @@ typedef struct scene {
     float *radii;
     uint32_t *lists;
     uint32_t *counts;
-    kin_fused_worst *worst;
-    kin_fused_set set; /* on the device */
-    kin_fused_coarse coarse;
+    kin_screen_gpu_worst *worst;
+    kin_screen_gpu_set set; /* on the device */
+    kin_screen_gpu_coarse coarse;
 } scene;
 
 static scene make_scene(const groups_case *c)
 {
     scene s = {.c = c, .groups = kin_ceil_div(c->tiles, c->size)};
-    const int64_t points = c->tiles * KIN_FUSED_TILE - 50;
-    const int64_t padded = kin_round_up(points, KIN_FUSED_BLOCK);
-    const size_t tiles = (size_t)(padded / KIN_FUSED_TILE);
+    const int64_t points = c->tiles * KIN_SCREEN_GPU_TILE - 50;
+    const int64_t padded = kin_round_up(points, KIN_SCREEN_GPU_BLOCK);
+    const size_t tiles = (size_t)(padded / KIN_SCREEN_GPU_TILE);
     s.pairs = kin_ceil_div(s.groups, 2);
-    s.blocks = padded / KIN_FUSED_BLOCK;
+    s.blocks = padded / KIN_SCREEN_GPU_BLOCK;
     s.centres = test_host_room(tiles * COLS * sizeof *s.centres);
     s.radii = test_host_room(tiles * sizeof *s.radii);
     s.worst = test_host_room(tiles * sizeof *s.worst);
@@ -68,15 +68,15 @@ static scene make_scene(const groups_case *c)
         s.counts[pair] = (uint32_t)test_below(most + 1);
         for (uint32_t i = 0; i < s.counts[pair]; i++) {
             s.lists[pair * c->room + i] =
-                (uint32_t)kin_fused_sequence_tile(s.groups, step, first + i);
+                (uint32_t)kin_screen_gpu_sequence_tile(s.groups, step, first + i);
         }
     }
-    s.set = (kin_fused_set){.frame = {.cols = COLS},
-                            .points = points,
-                            .padded = padded,
-                            .centres = test_device_copy(s.centres, tiles * COLS * 4),
-                            .radii = test_device_copy(s.radii, tiles * 4)};
-    s.coarse = (kin_fused_coarse){
+    s.set = (kin_screen_gpu_set){.frame = {.cols = COLS},
+                                 .points = points,
+                                 .padded = padded,
+                                 .centres = test_device_copy(s.centres, tiles * COLS * 4),
+                                 .radii = test_device_copy(s.radii, tiles * 4)};
+    s.coarse = (kin_screen_gpu_coarse){
         .groups = test_device_copy(s.lists, (uint64_t)s.pairs * c->room * sizeof *s.lists),
         .counts = test_device_copy(s.counts, (uint64_t)s.pairs * sizeof *s.counts),
         .room = c->room,
@@ -163,7 +163,7 @@ static int64_t listed_within(const scene *s, int64_t tile, double most)
 
 static void check_near(scene *s)
 {
-    const uint64_t bytes = (uint64_t)(s->set.padded / KIN_FUSED_TILE) * sizeof *s->worst;
+    const uint64_t bytes = (uint64_t)(s->set.padded / KIN_SCREEN_GPU_TILE) * sizeof *s->worst;
     const kin_graph_gpu_near job = {
         .set = s->set, .coarse = s->coarse, .count = s->c->count, .worst = test_device_room(bytes)};
     test_launch(test_graph_gpu_kernels()->near_tiles(test_device->stream, &job), "near tiles");
@@ -197,7 +197,7 @@ static bool takes(const scene *s, int64_t block, int64_t tile)
 {
     const int64_t ahead = (tile / 2 - block + s->blocks) % s->blocks;
     return ahead > s->c->reach && s->blocks - ahead > s->c->reach &&
-           kin_fused_takes(s->blocks, block, ahead);
+           kin_screen_gpu_takes(s->blocks, block, ahead);
 }
 
 /* met: how often the units of a block name each tile. */
@@ -227,12 +227,13 @@ static void check_block(const scene *s, int64_t block, const int *met)
     }
 }
 
-static void read_units(const scene *s, const kin_fused_plan *job, int *met)
+static void read_units(const scene *s, const kin_screen_gpu_plan *job, int *met)
 {
     const uint64_t table_words = (uint64_t)s->blocks * job->tiles_a_block;
-    const uint64_t most = (uint64_t)kin_fused_plan_units(s->blocks, job->tiles_a_block, UNIT_TILES);
+    const uint64_t most =
+        (uint64_t)kin_screen_gpu_plan_units(s->blocks, job->tiles_a_block, UNIT_TILES);
     uint32_t count = 0;
-    kin_fused_unit *units = test_host_room(most * sizeof *units);
+    kin_screen_gpu_unit *units = test_host_room(most * sizeof *units);
     uint32_t *table = test_host_room(table_words * sizeof *table);
     test_download(&count, job->unit_count, sizeof count);
     assert_true(count <= most);
@@ -254,29 +255,29 @@ static void read_units(const scene *s, const kin_fused_plan *job, int *met)
 
 static void check_plan(const scene *s, int64_t first, int64_t last, int *met)
 {
-    const uint64_t tiles = (uint64_t)(s->set.padded / KIN_FUSED_TILE);
+    const uint64_t tiles = (uint64_t)(s->set.padded / KIN_SCREEN_GPU_TILE);
     const uint32_t room = s->c->tiles_a_block;
-    const uint64_t units = (uint64_t)kin_fused_plan_units(s->blocks, room, UNIT_TILES);
+    const uint64_t units = (uint64_t)kin_screen_gpu_plan_units(s->blocks, room, UNIT_TILES);
     uint64_t tally[2] = {0, 0};
-    kin_fused_worst *worst = test_device_copy(s->worst, tiles * sizeof *worst);
+    kin_screen_gpu_worst *worst = test_device_copy(s->worst, tiles * sizeof *worst);
     const uint64_t table_bytes = (uint64_t)s->blocks * room * sizeof(uint32_t);
     uint32_t *nothing = test_host_room(table_bytes); /* a block's places behind its tiles */
-    const kin_fused_plan job = {.rows = s->set,
-                                .cols = s->set,
-                                .graph = 1,
-                                .coarse = s->coarse,
-                                .reach = s->c->reach,
-                                .first = first,
-                                .last = last,
-                                .row_worst = worst,
-                                .col_worst = worst,
-                                .tiles = test_device_copy(nothing, table_bytes),
-                                .tiles_a_block = room,
-                                .unit_tiles = UNIT_TILES,
-                                .units = test_device_room(units * sizeof(kin_fused_unit)),
-                                .unit_count = test_device_copy(tally, sizeof(uint32_t)),
-                                .met = test_device_copy(tally, sizeof tally)};
-    test_launch(test_device->module->fused->plan(test_device->stream, &job), "plan");
+    const kin_screen_gpu_plan job = {.rows = s->set,
+                                     .cols = s->set,
+                                     .graph = 1,
+                                     .coarse = s->coarse,
+                                     .reach = s->c->reach,
+                                     .first = first,
+                                     .last = last,
+                                     .row_worst = worst,
+                                     .col_worst = worst,
+                                     .tiles = test_device_copy(nothing, table_bytes),
+                                     .tiles_a_block = room,
+                                     .unit_tiles = UNIT_TILES,
+                                     .units = test_device_room(units * sizeof(kin_screen_gpu_unit)),
+                                     .unit_count = test_device_copy(tally, sizeof(uint32_t)),
+                                     .met = test_device_copy(tally, sizeof tally)};
+    test_launch(test_device->module->screen->plan(test_device->stream, &job), "plan");
     free(nothing);
     read_units(s, &job, met);
     kin_gpu_free(test_device, job.met);
@@ -292,9 +293,9 @@ static void check_plans(const scene *s, bool in_two)
     int *met = test_host_room((size_t)(s->blocks * s->c->tiles) * sizeof *met);
     if (in_two) {
         check_plan(s, 0, 5, met);
-        check_plan(s, 5, KIN_FUSED_COARSE_PARTS, met);
+        check_plan(s, 5, KIN_SCREEN_GPU_COARSE_PARTS, met);
     } else {
-        check_plan(s, 0, KIN_FUSED_COARSE_PARTS, met);
+        check_plan(s, 0, KIN_SCREEN_GPU_COARSE_PARTS, met);
     }
     for (int64_t block = 0; block < s->blocks; block++) {
         check_block(s, block, met + block * s->c->tiles);
@@ -341,19 +342,19 @@ static void test_counts(void **state)
             s.worst[tile].far = 40.0F;
             s.worst[tile].integer = 1600;
         }
-        kin_fused_worst *worst =
-            test_device_copy(s.worst, (uint64_t)(s.set.padded / KIN_FUSED_TILE) * sizeof *s.worst);
-        const kin_fused_plan job = {.rows = s.set,
-                                    .cols = s.set,
-                                    .last = s.c->tiles,
-                                    .row_worst = worst,
-                                    .col_worst = worst,
-                                    .tiles = test_device_room(blocks * room * 4),
-                                    .tiles_a_block = room,
-                                    .counts = test_device_room(blocks * 4)};
+        kin_screen_gpu_worst *worst = test_device_copy(
+            s.worst, (uint64_t)(s.set.padded / KIN_SCREEN_GPU_TILE) * sizeof *s.worst);
+        const kin_screen_gpu_plan job = {.rows = s.set,
+                                         .cols = s.set,
+                                         .last = s.c->tiles,
+                                         .row_worst = worst,
+                                         .col_worst = worst,
+                                         .tiles = test_device_room(blocks * room * 4),
+                                         .tiles_a_block = room,
+                                         .counts = test_device_room(blocks * 4)};
         uint32_t *table = test_host_room(blocks * room * 4);
         uint32_t *counts = test_host_room(blocks * 4);
-        test_launch(test_device->module->fused->plan(test_device->stream, &job), "plan");
+        test_launch(test_device->module->screen->plan(test_device->stream, &job), "plan");
         test_download(table, job.tiles, blocks * room * 4);
         test_download(counts, job.counts, blocks * 4);
         for (int64_t block = 0; block < s.blocks; block++) {

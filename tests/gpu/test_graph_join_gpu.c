@@ -29,7 +29,7 @@
 static void run_rounded(test_join s)
 {
     s.seed = (uint64_t)(s.cols * 1000 + s.forward * 10 + s.news);
-    s.name = s.type == KIN_FUSED_S8 ? "s8" : "f16";
+    s.name = s.type == KIN_SCREEN_GPU_S8 ? "s8" : "f16";
     test_join_round(&s);
     test_join_run(&s);
 }
@@ -45,10 +45,10 @@ static void rounded_rows(void **state)
     static const int32_t cols[] = {3, 16, 64, 100, 128, 130, 960};
     test_wrong = 0;
     int cases = 0;
-    for (int type = KIN_FUSED_F16; type <= KIN_FUSED_S8; type++) {
+    for (int type = KIN_SCREEN_GPU_F16; type <= KIN_SCREEN_GPU_S8; type++) {
         for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++) {
             for (int m = 0; m < 2 * MIXES; m++) {
-                run_rounded((test_join){.type = (kin_fused_type)type,
+                run_rounded((test_join){.type = (kin_screen_gpu_type)type,
                                         .cols = cols[c],
                                         .points = 300,
                                         .forward = mixes[m / 2][0],
@@ -72,9 +72,9 @@ static void numbers_of_samples(void **state)
     static const int32_t counts[] = {0, 1, 7, 16, 17, 64};
     enum { COUNTS = sizeof counts / sizeof counts[0] };
     test_wrong = 0;
-    for (int type = KIN_FUSED_F16; type <= KIN_FUSED_S8; type++) {
+    for (int type = KIN_SCREEN_GPU_F16; type <= KIN_SCREEN_GPU_S8; type++) {
         for (int n = 0; n < COUNTS * COUNTS; n++) {
-            run_rounded((test_join){.type = (kin_fused_type)type,
+            run_rounded((test_join){.type = (kin_screen_gpu_type)type,
                                     .cols = 100,
                                     .points = 200,
                                     .forward = 32,
@@ -94,9 +94,9 @@ static void many_points(void **state)
     (void)state;
     static const int64_t points[MIXES] = {170001, 170001, 90001, 90001, 40001, 40001};
     test_wrong = 0;
-    for (int type = KIN_FUSED_F16; type <= KIN_FUSED_S8; type++) {
+    for (int type = KIN_SCREEN_GPU_F16; type <= KIN_SCREEN_GPU_S8; type++) {
         for (int m = 0; m < 2 * MIXES; m++) {
-            run_rounded((test_join){.type = (kin_fused_type)type,
+            run_rounded((test_join){.type = (kin_screen_gpu_type)type,
                                     .cols = m % 2 == 0 ? 16 : 130,
                                     .points = test_fewer(m % 2 == 0 ? points[m / 2] : 20001),
                                     .forward = mixes[m / 2][0],
@@ -116,9 +116,9 @@ static void two_sets(void **state)
     static const int32_t cols[] = {3, 64, 130, 960};
     static const int64_t splits[] = {1, 130, 299};
     test_wrong = 0;
-    for (int type = KIN_FUSED_F16; type <= KIN_FUSED_S8; type++) {
+    for (int type = KIN_SCREEN_GPU_F16; type <= KIN_SCREEN_GPU_S8; type++) {
         for (int n = 0; n < 4 * 2 * MIXES; n++) {
-            run_rounded((test_join){.type = (kin_fused_type)type,
+            run_rounded((test_join){.type = (kin_screen_gpu_type)type,
                                     .cols = cols[n % 4],
                                     .points = 300,
                                     .forward = mixes[n / 8][0],
@@ -130,7 +130,7 @@ static void two_sets(void **state)
                                     .split = splits[n % 3]});
         }
         for (int m = 0; m < MIXES; m++) {
-            run_rounded((test_join){.type = (kin_fused_type)type,
+            run_rounded((test_join){.type = (kin_screen_gpu_type)type,
                                     .cols = 130,
                                     .points = test_fewer(40001),
                                     .forward = mixes[m][0],
@@ -149,7 +149,7 @@ static void run_given(kith_metric metric, kith_dtype dtype, int32_t cols, int va
 {
     enum { POINTS = 150 };
     test_join s = {.name = kith_metric_name(metric),
-                   .type = KIN_FUSED_F16,
+                   .type = KIN_SCREEN_GPU_F16,
                    .cols = cols,
                    .points = POINTS,
                    .forward = mixes[variant % MIXES][0],
@@ -273,9 +273,9 @@ static void times(void **state)
         return;
     }
     static const int32_t counts[] = {8, 16, 24, 32, 64};
-    for (int type = KIN_FUSED_F16; type <= KIN_FUSED_S8; type++) {
-        test_join s = {.name = type == KIN_FUSED_S8 ? "s8" : "f16",
-                       .type = (kin_fused_type)type,
+    for (int type = KIN_SCREEN_GPU_F16; type <= KIN_SCREEN_GPU_S8; type++) {
+        test_join s = {.name = type == KIN_SCREEN_GPU_S8 ? "s8" : "f16",
+                       .type = (kin_screen_gpu_type)type,
                        .cols = 128,
                        .points = 1000000,
                        .seed = 11};

@@ -62,7 +62,7 @@ static void adopt_case(int64_t points, int32_t length, int32_t capacity, int mix
                                          .capacity = capacity,
                                          .words = test_device_copy(lists, words * sizeof *lists),
                                          .counts = test_device_copy(counts, (uint64_t)points * 4)},
-                               .type = mix == 1 ? KIN_FUSED_S8 : KIN_FUSED_F16,
+                               .type = mix == 1 ? KIN_SCREEN_GPU_S8 : KIN_SCREEN_GPU_F16,
                                .graph = {.points = points, .length = length}};
     for (int run = 0; run < 2; run++) {
         job.graph.words = test_device_room(bytes);
@@ -103,7 +103,7 @@ static void test_adopt(void **state)
 static void hand_case(int64_t points, int32_t length, int mix)
 {
     const int32_t capacity = length + 3;
-    const int64_t rows = kin_round_up(points, KIN_FUSED_BLOCK);
+    const int64_t rows = kin_round_up(points, KIN_SCREEN_GPU_BLOCK);
     uint64_t *words = test_make_graph(points, length, 0x7fffffff, mix);
     uint64_t *want = test_host_room((size_t)(rows * capacity) * sizeof *want);
     int32_t *counts = test_host_room((size_t)rows * sizeof *counts);
@@ -301,7 +301,7 @@ static void time_length(int64_t points, int32_t length)
                   .capacity = capacity,
                   .words = test_device_copy(words, 2 * graph_bytes),
                   .counts = test_device_copy(counts, (uint64_t)points * sizeof *counts)},
-        .type = KIN_FUSED_F16,
+        .type = KIN_SCREEN_GPU_F16,
         .graph = {.points = points, .length = length, .words = test_device_room(graph_bytes)}};
     char what[80];
     (void)snprintf(what, sizeof what, "adopt, %lld lists of %d..%d", (long long)points, length,

@@ -61,7 +61,7 @@ static void tell(const near_case *c, const char *what, int64_t tile, double got)
 }
 
 static void check_near(const near_case *c, const float *centres, int64_t tile,
-                       const kin_fused_worst *worst)
+                       const kin_screen_gpu_worst *worst)
 {
     const double far = (double)worst->far;
     if (c->count >= c->tiles - 1) {
@@ -86,17 +86,17 @@ static void check_near(const near_case *c, const float *centres, int64_t tile,
 static void near_case_run(const near_case *c)
 {
     float *centres = make_centres(c->tiles, c->cols);
-    const int64_t points = c->tiles * KIN_FUSED_TILE - 50;
-    const int64_t padded = kin_round_up(points, KIN_FUSED_BLOCK);
-    const uint64_t bytes = (uint64_t)(padded / KIN_FUSED_TILE) * sizeof(kin_fused_worst);
+    const int64_t points = c->tiles * KIN_SCREEN_GPU_TILE - 50;
+    const int64_t padded = kin_round_up(points, KIN_SCREEN_GPU_BLOCK);
+    const uint64_t bytes = (uint64_t)(padded / KIN_SCREEN_GPU_TILE) * sizeof(kin_screen_gpu_worst);
     kin_graph_gpu_near job = {
         .set = {.frame = {.cols = c->cols},
                 .points = points,
                 .padded = padded,
                 .centres = test_device_copy(centres, (uint64_t)(c->tiles * c->cols) * 4)},
         .count = c->count};
-    kin_fused_worst *worst = test_host_room(bytes);
-    const int64_t all = padded / KIN_FUSED_TILE;
+    kin_screen_gpu_worst *worst = test_host_room(bytes);
+    const int64_t all = padded / KIN_SCREEN_GPU_TILE;
     const int64_t half =
         kin_min_i64(all, kin_round_up(kin_ceil_div(all, 2), KIN_GRAPH_GPU_NEAR_TILES));
     for (int run = 0; run < 2; run++) {
@@ -148,11 +148,11 @@ static void time_near(int64_t tiles, int32_t cols, int64_t count)
     float *centres = make_centres(tiles, cols);
     const kin_graph_gpu_near job = {
         .set = {.frame = {.cols = cols},
-                .points = tiles * KIN_FUSED_TILE,
-                .padded = tiles * KIN_FUSED_TILE,
+                .points = tiles * KIN_SCREEN_GPU_TILE,
+                .padded = tiles * KIN_SCREEN_GPU_TILE,
                 .centres = test_device_copy(centres, (uint64_t)(tiles * cols) * 4)},
         .count = count,
-        .worst = test_device_room((uint64_t)tiles * sizeof(kin_fused_worst))};
+        .worst = test_device_room((uint64_t)tiles * sizeof(kin_screen_gpu_worst))};
     char what[80];
     (void)snprintf(what, sizeof what, "near tiles, %lld of %d columns, %lld wanted",
                    (long long)tiles, cols, (long long)count);
@@ -175,11 +175,11 @@ static void time_fill(bool rounded, kith_metric metric, int32_t row_bytes)
         same[i] = i;
     }
     void *rows = test_device_room(bytes);
-    kin_fused_facts *facts = test_device_room((uint64_t)points * sizeof *facts);
+    kin_screen_gpu_facts *facts = test_device_room((uint64_t)points * sizeof *facts);
     uint32_t *ids = test_device_copy(same, (uint64_t)points * sizeof *same);
     const uint64_t graph_bytes = (uint64_t)(points * length) * 8;
     kin_graph_gpu_fill job = {
-        .points = {.set = {.frame = {.type = KIN_FUSED_F16, .row_bytes = row_bytes},
+        .points = {.set = {.frame = {.type = KIN_SCREEN_GPU_F16, .row_bytes = row_bytes},
                            .points = points,
                            .rounded = rounded ? rows : NULL,
                            .facts = facts,

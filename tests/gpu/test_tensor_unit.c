@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the tensor cores keep of a sum, which no manual says and kappa rests on (fused_table.cu,
+ * What the tensor cores keep of a sum, which no manual says and kappa rests on (screen_table.cu,
  * docs/notes/numerics.md): a probe of the bodies of the screen that ship, on the device at hand.
  * Case i is row i against column i, with terms of 0, so that the cost is -2 v exactly and v = the
  * unit's product less half_i, which starts or ends the sum.
@@ -25,7 +25,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = KIN_FUSED_BLOCK, TILES = CASES / KIN_FUSED_TILE, KEPT_FROM = 22, KEPT_TO = 27 };
+enum {
+    CASES = KIN_SCREEN_GPU_BLOCK,
+    TILES = CASES / KIN_SCREEN_GPU_TILE,
+    KEPT_FROM = 22,
+    KEPT_TO = 27
+};
 
 /* Cases of one number of columns. */
 typedef struct probe {
@@ -34,7 +39,7 @@ typedef struct probe {
     int32_t wide; /* of a rounded row */
     uint16_t *a;  /* CASES x wide */
     uint16_t *c;
-    kin_fused_word half[CASES];
+    kin_screen_gpu_word half[CASES];
     double exact[CASES];
     double sizes[CASES]; /* sum |p| + |half| */
     double v[CASES];     /* what the unit made of it */
@@ -75,18 +80,18 @@ static void set_product(probe *p, int at, int32_t col, double a, double c)
     p->c[at * p->wide + col] = half_of(c);
 }
 
-static kin_fused_set set_of(probe *p, const uint16_t *rounded, const kin_fused_word *half)
+static kin_screen_gpu_set set_of(probe *p, const uint16_t *rounded, const kin_screen_gpu_word *half)
 {
-    static const kin_fused_facts facts[CASES];
-    kin_fused_set set;
+    static const kin_screen_gpu_facts facts[CASES];
+    kin_screen_gpu_set set;
     memset(&set, 0, sizeof set);
-    set.frame.type = KIN_FUSED_F16;
+    set.frame.type = KIN_SCREEN_GPU_F16;
     set.frame.bound = KIN_BOUND_PRODUCT;
     set.frame.cols = p->cols;
     set.frame.row_bytes = 2 * p->wide;
     set.frame.scale = 1;
     set.frame.key_scale = 1;
-    set.frame.kappa = p->b->gpu->module->fused->kappa(p->b->gpu->stream, p->cols);
+    set.frame.kappa = p->b->gpu->module->screen->kappa(p->b->gpu->stream, p->cols);
     set.points = CASES;
     set.padded = CASES;
     set.rounded =
@@ -116,13 +121,13 @@ static void run_probe(probe *p)
 {
     test_bench *b = p->b;
     static const uint32_t tiles[TILES] = {0, 1};
-    static const kin_fused_unit unit = {0, 0, TILES, 0};
-    static const kin_fused_word none[CASES];
+    static const kin_screen_gpu_unit unit = {0, 0, TILES, 0};
+    static const kin_screen_gpu_word none[CASES];
     const uint32_t one = 1;
     const uint64_t bytes = (uint64_t)CASES * CASES * sizeof(uint32_t);
-    kin_fused_screen job;
+    kin_screen_gpu_screen job;
     memset(&job, 0, sizeof job);
-    job.mode = KIN_FUSED_MATRIX;
+    job.mode = KIN_SCREEN_GPU_MATRIX;
     job.rows = set_of(p, p->a, none);
     job.cols = set_of(p, p->c, p->half);
     job.tiles = test_bench_copy(b, tiles, sizeof tiles);
@@ -135,7 +140,7 @@ static void run_probe(probe *p)
     test_screen_run(b, &job);
     uint32_t *matrix = test_host_copy(b, job.matrix, bytes);
     for (int i = 0; i < CASES; i++) {
-        p->v[i] = -0.5 * test_cost_of_order(KIN_FUSED_F16, matrix[i * CASES + i]);
+        p->v[i] = -0.5 * test_cost_of_order(KIN_SCREEN_GPU_F16, matrix[i * CASES + i]);
     }
     free(matrix);
     test_give_back(b, 0);
@@ -145,7 +150,7 @@ static void run_probe(probe *p)
 /* The largest share of kappa (sum |p| + |half|) that a case was off by. */
 static double worst_share(const probe *p)
 {
-    const double kappa = p->b->gpu->module->fused->kappa(p->b->gpu->stream, p->cols);
+    const double kappa = p->b->gpu->module->screen->kappa(p->b->gpu->stream, p->cols);
     double worst = 0;
     for (int i = 0; i < CASES; i++) {
         if (p->sizes[i] == 0) {

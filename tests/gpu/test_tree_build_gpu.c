@@ -41,9 +41,9 @@ typedef struct pair_of_trees {
     double host_seconds;
 } pair_of_trees;
 
-static kin_fused_device device(void)
+static kin_screen_gpu_device device(void)
 {
-    return kin_fused_device_of(test_device_ctx, test_device);
+    return kin_screen_gpu_device_of(test_device_ctx, test_device);
 }
 
 static kin_distance distance_of(const problem *p)
@@ -71,14 +71,14 @@ static void begin_pair(const problem *p, pair_of_trees *t)
 
 static kith_status make_device(const problem *p, pair_of_trees *t)
 {
-    const kin_fused_device on = device();
+    const kin_screen_gpu_device on = device();
     return kin_tree_gpu_make(&on, &t->placed.rows, t->firsts, t->prepared.groups.count,
                              p->leaf_points, &t->tree);
 }
 
 static void end_pair(pair_of_trees *t)
 {
-    const kin_fused_device on = device();
+    const kin_screen_gpu_device on = device();
     kin_tree_gpu_free(&on, &t->tree);
     kin_gpu_free(test_device, t->firsts);
     kin_gpu_free(test_device, t->placed.block);
@@ -368,7 +368,7 @@ static void large(void **state)
         test_shape_fill(&p.rows, SHAPE_GAUSS, false, &seed);
         begin_pair(&p, &t);
         for (int turn = 0; turn < 4; turn++) {
-            const kin_fused_device on = device();
+            const kin_screen_gpu_device on = device();
             kin_tree_gpu_free(&on, &t.tree);
             const int64_t start = kin_clock_ns();
             test_must(make_device(&p, &t));

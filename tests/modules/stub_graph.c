@@ -10,7 +10,7 @@ extern const kin_graph_gpu_kernels stub_graph;
 static int near_tiles(kin_gpu_stream *stream, const kin_graph_gpu_near *job)
 {
     (void)stream;
-    memset(job->worst, 0, (size_t)(job->set.padded / KIN_FUSED_TILE) * sizeof *job->worst);
+    memset(job->worst, 0, (size_t)(job->set.padded / KIN_SCREEN_GPU_TILE) * sizeof *job->worst);
     return 0;
 }
 
@@ -197,7 +197,7 @@ static int walk(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
     (void)stream;
     for (int64_t i = 0; i < job->count * job->k; i++) {
         const int64_t place = i % job->k;
-        job->pairs[i] = (kin_fused_pair){(double)place, (uint32_t)place, 0};
+        job->pairs[i] = (kin_screen_gpu_pair){(double)place, (uint32_t)place, 0};
         job->found[i / job->k] = job->k;
     }
     *job->evaluations += (uint64_t)job->count;

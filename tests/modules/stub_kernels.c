@@ -6,15 +6,15 @@
  * lists, or of such launches, how many find more keys than there is room for (default 0). Which
  * ones differs from launch to launch: on a GPU, too, that depends on how far seeds reach, and so on
  * the budget. */
-#include "fused/fused_start.h"
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
+#include "screen/screen_start.h"
 #include "select/select_kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-extern const kin_fused_kernels stub_kernels;
+extern const kin_screen_gpu_kernels stub_kernels;
 extern uint32_t stub_lost(void);
 extern int stub_loses(uint32_t lost);
 extern const kin_select_kernels stub_select[];
@@ -28,14 +28,14 @@ static uint32_t next_random(void)
     return state >> 8;
 }
 
-static int check(kin_gpu_stream *stream, const kin_fused_check *job)
+static int check(kin_gpu_stream *stream, const kin_screen_gpu_check *job)
 {
     (void)stream;
     (void)job;
     return 0;
 }
 
-static int transform(kin_gpu_stream *stream, const kin_fused_transform *job)
+static int transform(kin_gpu_stream *stream, const kin_screen_gpu_transform *job)
 {
     (void)stream;
     memset(job->transforms, 0, (size_t)job->rows.rows * sizeof *job->transforms);
@@ -44,7 +44,7 @@ static int transform(kin_gpu_stream *stream, const kin_fused_transform *job)
 }
 
 /* No two rows are equal. */
-static int group(kin_gpu_stream *stream, const kin_fused_group *job)
+static int group(kin_gpu_stream *stream, const kin_screen_gpu_group *job)
 {
     (void)stream;
     memset(job->table, 0, (size_t)job->slots * 2 * sizeof *job->table);
@@ -59,7 +59,7 @@ static int group(kin_gpu_stream *stream, const kin_fused_group *job)
 }
 
 /* No mean, values of size 1. */
-static int measure(kin_gpu_stream *stream, const kin_fused_measure *job)
+static int measure(kin_gpu_stream *stream, const kin_screen_gpu_measure *job)
 {
     (void)stream;
     memset(job->scratch, 0, (size_t)job->parts * 3 * (size_t)job->rows.cols * sizeof(double));
@@ -69,7 +69,7 @@ static int measure(kin_gpu_stream *stream, const kin_fused_measure *job)
     return 0;
 }
 
-static int round_rows(kin_gpu_stream *stream, const kin_fused_round *job)
+static int round_rows(kin_gpu_stream *stream, const kin_screen_gpu_round *job)
 {
     (void)stream;
     memset(job->rounded, 0, (size_t)job->padded * (size_t)job->frame.row_bytes);
@@ -81,7 +81,7 @@ static int round_rows(kin_gpu_stream *stream, const kin_fused_round *job)
     return 0;
 }
 
-static int cast(kin_gpu_stream *stream, const kin_fused_cast *job)
+static int cast(kin_gpu_stream *stream, const kin_screen_gpu_cast *job)
 {
     const size_t points = (size_t)job->set.points;
     (void)stream;
@@ -96,7 +96,7 @@ static bool takes_starts(kin_gpu_stream *stream)
     return true;
 }
 
-static int start(kin_gpu_stream *stream, const kin_fused_start *job)
+static int start(kin_gpu_stream *stream, const kin_screen_gpu_start *job)
 {
     (void)stream;
     memset(job->starts, 0, (size_t)job->padded * KIN_START_BYTES);
@@ -104,33 +104,33 @@ static int start(kin_gpu_stream *stream, const kin_fused_start *job)
     return 0;
 }
 
-static int look(kin_gpu_stream *stream, const kin_fused_look *job)
+static int look(kin_gpu_stream *stream, const kin_screen_gpu_look *job)
 {
     (void)stream;
     *job->looked += *job->passed.count;
     return 0;
 }
 
-static int cover(kin_gpu_stream *stream, const kin_fused_cover *job)
+static int cover(kin_gpu_stream *stream, const kin_screen_gpu_cover *job)
 {
-    const int64_t tiles = job->set.padded / KIN_FUSED_TILE;
+    const int64_t tiles = job->set.padded / KIN_SCREEN_GPU_TILE;
     (void)stream;
     memset(job->centres, 0, (size_t)tiles * (size_t)job->set.frame.cols * sizeof *job->centres);
     memset(job->radii, 0, (size_t)tiles * sizeof *job->radii);
     return 0;
 }
 
-static int split(kin_gpu_stream *stream, const kin_fused_split *job)
+static int split(kin_gpu_stream *stream, const kin_screen_gpu_split *job)
 {
     const int64_t balls =
-        KIN_FUSED_BALLS * ((job->set.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE);
+        KIN_SCREEN_GPU_BALLS * ((job->set.points + KIN_SCREEN_GPU_TILE - 1) / KIN_SCREEN_GPU_TILE);
     (void)stream;
     memset(job->centres, 0, (size_t)balls * (size_t)job->set.frame.cols * sizeof *job->centres);
     memset(job->radii, 0, (size_t)balls * sizeof *job->radii);
     return 0;
 }
 
-static int aim(kin_gpu_stream *stream, const kin_fused_aim *job)
+static int aim(kin_gpu_stream *stream, const kin_screen_gpu_aim *job)
 {
     (void)stream;
     memset(job->lists.reach, 0, (size_t)job->rows.points * sizeof *job->lists.reach);
@@ -138,9 +138,9 @@ static int aim(kin_gpu_stream *stream, const kin_fused_aim *job)
 }
 
 /* No tiles. */
-static int meet(kin_gpu_stream *stream, const kin_fused_meet *job)
+static int meet(kin_gpu_stream *stream, const kin_screen_gpu_meet *job)
 {
-    const int64_t blocks = (job->rows.points + KIN_FUSED_BLOCK - 1) / KIN_FUSED_BLOCK;
+    const int64_t blocks = (job->rows.points + KIN_SCREEN_GPU_BLOCK - 1) / KIN_SCREEN_GPU_BLOCK;
     (void)stream;
     *job->unit_count = 0;
     memset(job->columns, 0, (size_t)blocks * sizeof *job->columns);
@@ -148,7 +148,7 @@ static int meet(kin_gpu_stream *stream, const kin_fused_meet *job)
 }
 
 /* All in one cell. */
-static int sort(kin_gpu_stream *stream, const kin_fused_sort *job)
+static int sort(kin_gpu_stream *stream, const kin_screen_gpu_sort *job)
 {
     (void)stream;
     if (job->nearest != NULL && job->scratch == NULL) {
@@ -159,15 +159,15 @@ static int sort(kin_gpu_stream *stream, const kin_fused_sort *job)
         job->order[i] = job->ids != NULL ? job->ids[i] : (uint32_t)i;
     }
     if (job->marks != NULL) {
-        memset(job->marks, 0, (size_t)kin_fused_sort_marks(job->points) * sizeof *job->marks);
+        memset(job->marks, 0, (size_t)kin_screen_gpu_sort_marks(job->points) * sizeof *job->marks);
     }
     return 0;
 }
 
-static int screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+static int screen(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
 {
     (void)stream;
-    if (job->mode == KIN_FUSED_NEAREST) {
+    if (job->mode == KIN_SCREEN_GPU_NEAREST) {
         memset(job->nearest, 0, (size_t)job->rows.padded * sizeof *job->nearest);
     }
     return 0;
@@ -180,7 +180,7 @@ static double kappa(kin_gpu_stream *stream, int32_t cols)
     return 0x1p-20;
 }
 
-static int kth(kin_gpu_stream *stream, const kin_fused_kth *job)
+static int kth(kin_gpu_stream *stream, const kin_screen_gpu_kth *job)
 {
     (void)stream;
     (void)job;
@@ -200,9 +200,9 @@ int stub_loses(uint32_t lost)
 }
 
 /* The first k positions, or more than there is room for. */
-static int gather(kin_gpu_stream *stream, const kin_fused_gather *job)
+static int gather(kin_gpu_stream *stream, const kin_screen_gpu_gather *job)
 {
-    const kin_fused_lists *lists = &job->lists;
+    const kin_screen_gpu_lists *lists = &job->lists;
     const uint32_t lost = stub_lost();
     (void)stream;
     for (int64_t row = job->row0; row < job->row0 + job->rows; row++) {
@@ -214,7 +214,7 @@ static int gather(kin_gpu_stream *stream, const kin_fused_gather *job)
     return 0;
 }
 
-static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
+static int tighten(kin_gpu_stream *stream, const kin_screen_gpu_tighten *job)
 {
     const uint32_t lost = stub_lost();
     (void)stream;
@@ -224,13 +224,13 @@ static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
     return 0;
 }
 
-static int collect(kin_gpu_stream *stream, const kin_fused_collect *job)
+static int collect(kin_gpu_stream *stream, const kin_screen_gpu_collect *job)
 {
     memset(job->lists.lost + job->row0, 0, (size_t)job->rows * sizeof *job->lists.lost);
     return gather(stream, job);
 }
 
-static int take(kin_gpu_stream *stream, const kin_fused_take *job)
+static int take(kin_gpu_stream *stream, const kin_screen_gpu_take *job)
 {
     (void)stream;
     for (int64_t i = 0; i < job->count; i++) {
@@ -240,14 +240,14 @@ static int take(kin_gpu_stream *stream, const kin_fused_take *job)
     return 0;
 }
 
-static int arrange(kin_gpu_stream *stream, const kin_fused_arrange *job)
+static int arrange(kin_gpu_stream *stream, const kin_screen_gpu_arrange *job)
 {
     (void)stream;
     (void)job;
     return 0;
 }
 
-static int plan(kin_gpu_stream *stream, const kin_fused_plan *job)
+static int plan(kin_gpu_stream *stream, const kin_screen_gpu_plan *job)
 {
     (void)stream;
     (void)job;
@@ -255,14 +255,14 @@ static int plan(kin_gpu_stream *stream, const kin_fused_plan *job)
 }
 
 /* As many neighbours as are wanted, the first ones from `first` on. */
-static void write_pairs(kin_fused_pair *pairs, int32_t count, uint32_t first)
+static void write_pairs(kin_screen_gpu_pair *pairs, int32_t count, uint32_t first)
 {
     for (int32_t i = 0; i < count; i++) {
-        pairs[i] = (kin_fused_pair){.id = first + (uint32_t)i};
+        pairs[i] = (kin_screen_gpu_pair){.id = first + (uint32_t)i};
     }
 }
 
-static int rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
+static int rescore(kin_gpu_stream *stream, const kin_screen_gpu_rescore *job)
 {
     (void)stream;
     for (int64_t row = 0; row < job->rows; row++) {
@@ -274,14 +274,14 @@ static int rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
     return 0;
 }
 
-static int write_rows(kin_gpu_stream *stream, const kin_fused_write *job)
+static int write_rows(kin_gpu_stream *stream, const kin_screen_gpu_write *job)
 {
     (void)stream;
     (void)job;
     return 0;
 }
 
-static int keys(kin_gpu_stream *stream, const kin_fused_keys *job)
+static int keys(kin_gpu_stream *stream, const kin_screen_gpu_keys *job)
 {
     (void)stream;
     for (int64_t i = 0; i < job->query_count; i++) {
@@ -290,7 +290,7 @@ static int keys(kin_gpu_stream *stream, const kin_fused_keys *job)
     return 0;
 }
 
-static int best(kin_gpu_stream *stream, const kin_fused_best *job)
+static int best(kin_gpu_stream *stream, const kin_screen_gpu_best *job)
 {
     (void)stream;
     for (int64_t row = 0; row < job->rows; row++) {
@@ -301,19 +301,19 @@ static int best(kin_gpu_stream *stream, const kin_fused_best *job)
     return 0;
 }
 
-static int hits(kin_gpu_stream *stream, const kin_fused_hits *job)
+static int hits(kin_gpu_stream *stream, const kin_screen_gpu_hits *job)
 {
     (void)stream;
     for (int64_t row = 0; row < job->rows; row++) {
         for (int64_t i = job->places[row]; i < job->places[row + 1]; i++) {
-            job->hits[i] = (kin_fused_hit){.first = (uint32_t)(i - job->places[row])};
+            job->hits[i] = (kin_screen_gpu_hit){.first = (uint32_t)(i - job->places[row])};
         }
     }
     return 0;
 }
 
 /* Of each row the first columns, as many as there is room for. */
-static int within(kin_gpu_stream *stream, const kin_fused_within *job)
+static int within(kin_gpu_stream *stream, const kin_screen_gpu_within *job)
 {
     const int64_t fit = job->room / (job->rows > 0 ? job->rows : 1);
     const int64_t kept = fit < job->columns ? fit : job->columns;
@@ -321,7 +321,7 @@ static int within(kin_gpu_stream *stream, const kin_fused_within *job)
     for (int64_t row = 0; row < job->rows; row++) {
         for (int64_t i = 0; i < kept; i++) {
             job->hits[row * kept + i] =
-                (kin_fused_hit){.query = job->query0 + (uint32_t)row, .first = (uint32_t)i};
+                (kin_screen_gpu_hit){.query = job->query0 + (uint32_t)row, .first = (uint32_t)i};
         }
     }
     *job->count = stub_loses(stub_lost()) ? (uint64_t)job->room + 1 : (uint64_t)(job->rows * kept);
@@ -335,11 +335,11 @@ static int sample(kin_gpu_stream *stream, const kin_papers_sample *job)
     return 0;
 }
 
-static int join(kin_gpu_stream *stream, const kin_fused_join *job)
+static int join(kin_gpu_stream *stream, const kin_screen_gpu_join *job)
 {
     (void)stream;
     for (int64_t i = 0; i < job->count; i++) {
-        job->pairs[i] = (kin_fused_pair){.key = job->keys[i], .id = job->ids[i]};
+        job->pairs[i] = (kin_screen_gpu_pair){.key = job->keys[i], .id = job->ids[i]};
     }
     return 0;
 }
@@ -372,35 +372,35 @@ static int select_rows(kin_gpu_stream *stream, const kin_select_job *task)
 #define ROW(NAME, ...) [KITH_SELECT_##NAME] = {.scratch = select_scratch, .select = select_rows},
 const kin_select_kernels stub_select[] = {KITH_SELECT_MAP(ROW) KITH_PAPERS_SELECT_MAP(ROW)};
 
-const kin_fused_kernels stub_kernels = {.check = check,
-                                        .transform = transform,
-                                        .group = group,
-                                        .measure = measure,
-                                        .round = round_rows,
-                                        .cast = cast,
-                                        .start = start,
-                                        .look = look,
-                                        .cover = cover,
-                                        .split = split,
-                                        .aim = aim,
-                                        .meet = meet,
-                                        .sort = sort,
-                                        .screen = screen,
-                                        .kappa = kappa,
-                                        .takes_starts = takes_starts,
-                                        .kth = kth,
-                                        .gather = gather,
-                                        .collect = collect,
-                                        .tighten = tighten,
-                                        .take = take,
-                                        .arrange = arrange,
-                                        .plan = plan,
-                                        .rescore = rescore,
-                                        .write = write_rows,
-                                        .keys = keys,
-                                        .best = best,
-                                        .join = join,
-                                        .hits = hits,
-                                        .within = within};
+const kin_screen_gpu_kernels stub_kernels = {.check = check,
+                                             .transform = transform,
+                                             .group = group,
+                                             .measure = measure,
+                                             .round = round_rows,
+                                             .cast = cast,
+                                             .start = start,
+                                             .look = look,
+                                             .cover = cover,
+                                             .split = split,
+                                             .aim = aim,
+                                             .meet = meet,
+                                             .sort = sort,
+                                             .screen = screen,
+                                             .kappa = kappa,
+                                             .takes_starts = takes_starts,
+                                             .kth = kth,
+                                             .gather = gather,
+                                             .collect = collect,
+                                             .tighten = tighten,
+                                             .take = take,
+                                             .arrange = arrange,
+                                             .plan = plan,
+                                             .rescore = rescore,
+                                             .write = write_rows,
+                                             .keys = keys,
+                                             .best = best,
+                                             .join = join,
+                                             .hits = hits,
+                                             .within = within};
 
 const kin_papers_kernels stub_papers = {.sample = sample, .buffers = &stub_buffers};

@@ -24,7 +24,7 @@
 #endif
 
 #ifdef STUB_KERNELS
-extern const struct kin_fused_kernels stub_kernels;
+extern const struct kin_screen_gpu_kernels stub_kernels;
 extern const struct kin_select_kernels stub_select[];
 extern const struct kin_tree_kernels stub_tree;
 extern const struct kin_graph_gpu_kernels stub_graph;
@@ -308,7 +308,7 @@ extern const kin_gpu_module kith_cuda_module;
 const kin_gpu_module kith_cuda_module = {.version = STUB_VERSION,
                                          .bytes = sizeof(kin_gpu_module),
                                          .ops = &ops,
-                                         .fused = KERNELS,
+                                         .screen = KERNELS,
                                          .select = SELECTS,
                                          .tree = TREE,
                                          .graph = GRAPH,

@@ -92,7 +92,7 @@ static int finish(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
     const int64_t rows = job->answers.rows != 0 ? 0 : job->count;
     (void)stream;
     for (int64_t i = 0; i < rows * job->lists.wanted; i++) {
-        job->pairs[i] = (kin_fused_pair){.id = (uint32_t)(i % job->lists.wanted)};
+        job->pairs[i] = (kin_screen_gpu_pair){.id = (uint32_t)(i % job->lists.wanted)};
     }
     for (int64_t i = 0; i < rows; i++) {
         job->counts[i] = job->lists.wanted;

@@ -13,9 +13,9 @@
 #ifndef REFERENCE_H
 #define REFERENCE_H
 
-#include "fused/fused_kernels.h"
 #include "graph/graph_kernels.h"
 #include "papers/papers_kernels.h"
+#include "screen/screen_kernels.h"
 #include "select/select_kernels.h"
 #include "tree/tree_kernels.h"
 
@@ -47,11 +47,12 @@ void *reference_room(int64_t count, size_t bytes);
 
 /* keys[i] = the canonical key of row `row` of the queries and row ids[i] of the corpus, or first +
  * i where ids is NULL (metric/metric.h: kin_metric_keys, whose bodies all have the same bytes). */
-void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
-                    const uint32_t *ids, int64_t first, int64_t count, double *keys);
+void reference_keys(const kin_screen_gpu_rows *queries, int64_t row,
+                    const kin_screen_gpu_rows *corpus, const uint32_t *ids, int64_t first,
+                    int64_t count, double *keys);
 
 /* The body of the launch of that name. */
-void reference_write(const kin_fused_write *job);
+void reference_write(const kin_screen_gpu_write *job);
 
 /* What a kernel takes for granted: where it does not hold, a driver is wrong, and the test ends. */
 #define REFERENCE_MUST(condition)                                                          \
@@ -63,7 +64,7 @@ void reference_write(const kin_fused_write *job);
     } while (false)
 
 extern const kin_gpu_ops reference_ops;
-extern const kin_fused_kernels reference_fused;
+extern const kin_screen_gpu_kernels reference_screen;
 extern const kin_select_kernels reference_select[];
 extern const kin_tree_kernels reference_tree;
 extern const kin_graph_gpu_kernels reference_graph;

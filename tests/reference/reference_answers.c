@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Canonical keys, and what callers get of them: by their definition (metric/metric.h). */
 #include "metric/metric.h"
-#include "reference/reference_fused.h"
+#include "reference/reference_screen.h"
 #include "select/select_word.h"
 
 #include <math.h>
@@ -14,15 +14,15 @@ enum { PLACES = 8192 };
 /* The key that an exact cost is. */
 static double key_of_word(uint64_t word, kith_metric metric)
 {
-    const double cost = cost_of(KIN_FUSED_S8, (uint32_t)(word >> 32));
+    const double cost = cost_of(KIN_SCREEN_GPU_S8, (uint32_t)(word >> 32));
     return metric == KITH_INNER_PRODUCT ? cost / 2 : cost;
 }
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-static void fused_number(const kin_fused_number *job)
+static void body_number(const kin_screen_gpu_number *job)
 {
-    *job->found = (kin_fused_numbers){0};
+    *job->found = (kin_screen_gpu_numbers){0};
     for (int64_t i = job->rows - 1; i >= 0; i--) {
         const int64_t number = job->numbers[i];
         job->of[i] = (uint32_t)number;
@@ -34,10 +34,10 @@ static void fused_number(const kin_fused_number *job)
     }
 }
 
-REFERENCE_FUSED(number)
+REFERENCE_SCREEN(number)
 
 /* The last row of a group first: any order is right. */
-static void fused_regroup(const kin_fused_regroup *job)
+static void body_regroup(const kin_screen_gpu_regroup *job)
 {
     memset(job->begin, 0, ((size_t)job->groups + 1) * sizeof *job->begin);
     for (int turn = 0; turn < 2; turn++) {
@@ -65,28 +65,28 @@ static void fused_regroup(const kin_fused_regroup *job)
     }
 }
 
-REFERENCE_FUSED(regroup)
+REFERENCE_SCREEN(regroup)
 
-static void fused_spread(const kin_fused_spread *job)
+static void body_spread(const kin_screen_gpu_spread *job)
 {
-    for (int64_t p = 0; p < job->blocks * KIN_FUSED_BLOCK; p++) {
-        job->ids[p] = kin_fused_spread_id(job, p);
+    for (int64_t p = 0; p < job->blocks * KIN_SCREEN_GPU_BLOCK; p++) {
+        job->ids[p] = kin_screen_gpu_spread_id(job, p);
     }
 }
 
-REFERENCE_FUSED(spread)
+REFERENCE_SCREEN(spread)
 
-static void fused_few(const kin_fused_few *job)
+static void body_few(const kin_screen_gpu_few *job)
 {
     for (int64_t i = 0; i < job->queries; i++) {
         job->ids[i] = job->spans[job->owners[i]].count < job->least ? job->asked[i] : KITH_ID_NONE;
     }
 }
 
-REFERENCE_FUSED(few)
+REFERENCE_SCREEN(few)
 
 /* The last of them first: any order is right. */
-static void fused_lost(const kin_fused_lost *job)
+static void body_lost(const kin_screen_gpu_lost *job)
 {
     for (int64_t p = job->points - 1; p >= 0; p--) {
         if (job->lost[p] == 0) {
@@ -94,19 +94,19 @@ static void fused_lost(const kin_fused_lost *job)
         }
         if (job->ids != NULL) {
             job->ids[*job->count] = job->of[p];
-            job->owners[*job->count] = job->seats[p / KIN_FUSED_BLOCK].group;
+            job->owners[*job->count] = job->seats[p / KIN_SCREEN_GPU_BLOCK].group;
         }
         *job->count += 1;
     }
 }
 
-REFERENCE_FUSED(lost)
+REFERENCE_SCREEN(lost)
 
-static void fused_spans(const kin_fused_spans *job)
+static void body_spans(const kin_screen_gpu_spans *job)
 {
-    *job->totals = (kin_fused_span_totals){0};
+    *job->totals = (kin_screen_gpu_span_totals){0};
     for (int64_t group = 0; group < job->groups; group++) {
-        const kin_fused_span span = kin_fused_span_of(job, group);
+        const kin_screen_gpu_span span = kin_screen_gpu_span_of(job, group);
         const uint64_t queries = job->query_begin[group + 1] - job->query_begin[group];
         job->spans[group] = span;
         if (queries > 0 && span.count > 0) {
@@ -118,7 +118,7 @@ static void fused_spans(const kin_fused_spans *job)
     }
 }
 
-REFERENCE_FUSED(spans)
+REFERENCE_SCREEN(spans)
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
@@ -144,9 +144,9 @@ static void free_candidates(candidates *c)
 }
 
 /* Ids and keys of a span. */
-static int32_t find_span(const candidates *c, const kin_fused_rescore *job, int64_t position)
+static int32_t find_span(const candidates *c, const kin_screen_gpu_rescore *job, int64_t position)
 {
-    const kin_fused_span *span = &job->spans[job->owners[position]];
+    const kin_screen_gpu_span *span = &job->spans[job->owners[position]];
     for (uint32_t j = 0; j < span->count; j++) {
         c->ids[j] = job->listed[span->first + j + (j < span->before ? 0 : span->gap)];
     }
@@ -156,9 +156,9 @@ static int32_t find_span(const candidates *c, const kin_fused_rescore *job, int6
 }
 
 /* Ids and keys of `count` words. */
-static void find_keys(const candidates *c, const kin_fused_set *cols, const kin_fused_rows *queries,
-                      int64_t row, const kin_fused_rows *corpus, const uint64_t *words,
-                      int64_t count)
+static void find_keys(const candidates *c, const kin_screen_gpu_set *cols,
+                      const kin_screen_gpu_rows *queries, int64_t row,
+                      const kin_screen_gpu_rows *corpus, const uint64_t *words, int64_t count)
 {
     for (int64_t j = 0; j < count; j++) {
         c->ids[j] = cols->ids[(uint32_t)words[j]];
@@ -176,9 +176,9 @@ static void find_keys(const candidates *c, const kin_fused_set *cols, const kin_
     }
 }
 
-static int32_t find_list(const candidates *c, const kin_fused_rescore *job, int64_t position)
+static int32_t find_list(const candidates *c, const kin_screen_gpu_rescore *job, int64_t position)
 {
-    const kin_fused_lists *lists = &job->lists;
+    const kin_screen_gpu_lists *lists = &job->lists;
     const int32_t pushed = lists->counts[position];
     const int32_t count = pushed < lists->capacity ? pushed : lists->capacity;
     find_keys(c, &job->cols_set, &job->set_rows, job->set.ids[position], &job->cols_rows,
@@ -194,7 +194,8 @@ static void sort_pairs(const candidates *c, int32_t count)
     kin_select_sort_pairs(c->pairs, count);
 }
 
-static void hand_over(const kin_fused_unsorted *all, int64_t i, const candidates *c, int32_t count)
+static void hand_over(const kin_screen_gpu_unsorted *all, int64_t i, const candidates *c,
+                      int32_t count)
 {
     for (int64_t j = 0; j < all->pitch; j++) {
         all->keys[i * all->pitch + j] = j < count ? c->keys[j] : INFINITY;
@@ -202,9 +203,9 @@ static void hand_over(const kin_fused_unsorted *all, int64_t i, const candidates
     }
 }
 
-static void fused_rescore(const kin_fused_rescore *job)
+static void body_rescore(const kin_screen_gpu_rescore *job)
 {
-    const kin_fused_lists *lists = &job->lists;
+    const kin_screen_gpu_lists *lists = &job->lists;
     candidates c = make_candidates(lists->capacity);
     for (int64_t i = 0; i < job->rows; i++) {
         const int64_t position = job->row0 + i;
@@ -218,7 +219,7 @@ static void fused_rescore(const kin_fused_rescore *job)
             sort_pairs(&c, count);
         }
         for (int32_t j = 0; job->all.keys == NULL && j < job->count[i]; j++) {
-            job->pairs[i * lists->k + j] = (kin_fused_pair){c.pairs[j].key, c.pairs[j].id, 0};
+            job->pairs[i * lists->k + j] = (kin_screen_gpu_pair){c.pairs[j].key, c.pairs[j].id, 0};
         }
         if (job->keys != NULL && job->set.frame.bound != KIN_BOUND_INTEGER) {
             *job->keys += (uint64_t)count;
@@ -229,10 +230,10 @@ static void fused_rescore(const kin_fused_rescore *job)
 
 static void rescore_body(const void *job)
 {
-    fused_rescore(job);
+    body_rescore(job);
 }
 
-int reference_fused_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
+int reference_screen_rescore(kin_gpu_stream *stream, const kin_screen_gpu_rescore *job)
 {
     enum { SHORT = 128 }; /* places that are not a block's */
     const bool sorts = job->lists.k < PLACES || job->lists.capacity <= PLACES;
@@ -241,10 +242,10 @@ int reference_fused_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job
     }
     const int status = reference_later(stream, rescore_body, job, sizeof *job);
     return status != 0 || job->answers.rows == 0 ? status
-                                                 : reference_fused_write(stream, &job->answers);
+                                                 : reference_screen_write(stream, &job->answers);
 }
 
-static void fused_hits(const kin_fused_hits *job)
+static void body_hits(const kin_screen_gpu_hits *job)
 {
     candidates c = make_candidates(job->lists.capacity);
     for (int64_t i = 0; i < job->rows; i++) {
@@ -254,18 +255,18 @@ static void fused_hits(const kin_fused_hits *job)
         find_keys(&c, &job->cols_set, &job->set_rows, query, &job->cols_rows,
                   job->lists.words + position * job->lists.capacity, count);
         for (int64_t j = 0; j < count; j++) {
-            job->hits[job->places[i] + j] = (kin_fused_hit){c.keys[j], query, c.ids[j]};
+            job->hits[job->places[i] + j] = (kin_screen_gpu_hit){c.keys[j], query, c.ids[j]};
         }
     }
     free_candidates(&c);
 }
 
-REFERENCE_FUSED(hits)
+REFERENCE_SCREEN(hits)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
 /* The places that one pair takes, of an output row. */
-static void write_pair(const kin_fused_write *job, int64_t to, const kin_fused_pair *pair)
+static void write_pair(const kin_screen_gpu_write *job, int64_t to, const kin_screen_gpu_pair *pair)
 {
     const double distance = kin_metric_distance(job->metric, pair->key);
     if (job->out_ids != NULL) {
@@ -279,7 +280,7 @@ static void write_pair(const kin_fused_write *job, int64_t to, const kin_fused_p
     }
 }
 
-void reference_write(const kin_fused_write *job)
+void reference_write(const kin_screen_gpu_write *job)
 {
     for (int64_t i = 0; i < job->rows; i++) {
         const int64_t position = job->row0 + i;
@@ -292,7 +293,7 @@ void reference_write(const kin_fused_write *job)
         const int32_t count = job->count != NULL && job->count[i] < job->k ? job->count[i] : job->k;
         int64_t written = 0;
         for (int32_t j = 0; j < count && written < job->k_out; j++) {
-            const kin_fused_pair *pair = &job->pairs[i * job->k + j];
+            const kin_screen_gpu_pair *pair = &job->pairs[i * job->k + j];
             if (pair->id != left_out) {
                 write_pair(job, (row - job->out_row0) * job->k_out + written, pair);
                 written += 1;
@@ -301,28 +302,28 @@ void reference_write(const kin_fused_write *job)
         if (written < job->k_out && job->short_rows != NULL) {
             *job->short_rows += 1;
         }
-        const kin_fused_pair nothing = {INFINITY, KITH_ID_NONE, 0};
+        const kin_screen_gpu_pair nothing = {INFINITY, KITH_ID_NONE, 0};
         for (; job->fills != 0 && written < job->k_out; written++) {
             write_pair(job, (row - job->out_row0) * job->k_out + written, &nothing);
         }
     }
 }
 
-static void fused_write(const kin_fused_write *job)
+static void body_write(const kin_screen_gpu_write *job)
 {
     reference_write(job);
 }
 
-REFERENCE_FUSED(write)
+REFERENCE_SCREEN(write)
 
 /* ---- What nobody waits for ------------------------------------------------------------------- */
 
 /* All rows of the corpus, for row i. */
-static void rescue_row(const kin_fused_rescue *job, int64_t i, const candidates *c)
+static void rescue_row(const kin_screen_gpu_rescue *job, int64_t i, const candidates *c)
 {
-    const kin_fused_rescore *done = &job->done;
+    const kin_screen_gpu_rescore *done = &job->done;
     const int32_t k = done->lists.k;
-    kin_fused_write answers = done->answers;
+    kin_screen_gpu_write answers = done->answers;
     reference_keys(&done->set_rows, done->set.ids[i], &done->cols_rows, done->listed, 0,
                    job->points, c->keys);
     for (int64_t j = 0; j < job->points; j++) {
@@ -330,7 +331,7 @@ static void rescue_row(const kin_fused_rescue *job, int64_t i, const candidates 
     }
     kin_select_sort_pairs(c->pairs, job->points);
     for (int32_t j = 0; j < k; j++) {
-        done->pairs[i * k + j] = (kin_fused_pair){c->pairs[j].key, c->pairs[j].id, 0};
+        done->pairs[i * k + j] = (kin_screen_gpu_pair){c->pairs[j].key, c->pairs[j].id, 0};
     }
     done->count[i] = k;
     answers.row0 = i;
@@ -339,11 +340,11 @@ static void rescue_row(const kin_fused_rescue *job, int64_t i, const candidates 
     reference_write(&answers);
 }
 
-static void fused_rescue(const kin_fused_rescue *job)
+static void body_rescue(const kin_screen_gpu_rescue *job)
 {
-    const kin_fused_rescore *done = &job->done;
-    const kin_fused_write *answers = &done->answers;
-    const kin_fused_pair nothing = {NAN, KITH_ID_NONE, 0};
+    const kin_screen_gpu_rescore *done = &job->done;
+    const kin_screen_gpu_write *answers = &done->answers;
+    const kin_screen_gpu_pair nothing = {NAN, KITH_ID_NONE, 0};
     candidates c = make_candidates(job->points);
     for (int64_t i = 0; i < done->rows; i++) {
         if (job->marks[i] != 0) {
@@ -359,11 +360,11 @@ static void fused_rescue(const kin_fused_rescue *job)
     free_candidates(&c);
 }
 
-REFERENCE_FUSED(rescue)
+REFERENCE_SCREEN(rescue)
 
 /* ---- All pairs ------------------------------------------------------------------------------- */
 
-static void fused_keys(const kin_fused_keys *job)
+static void body_keys(const kin_screen_gpu_keys *job)
 {
     for (int64_t i = 0; i < job->query_count; i++) {
         const int64_t row = job->query_ids != NULL ? (int64_t)job->query_ids[i] : job->query0 + i;
@@ -372,15 +373,15 @@ static void fused_keys(const kin_fused_keys *job)
     }
 }
 
-REFERENCE_FUSED(keys)
+REFERENCE_SCREEN(keys)
 
-static kin_pair pair_of(const kin_fused_pair *pair)
+static kin_pair pair_of(const kin_screen_gpu_pair *pair)
 {
     return (kin_pair){pair->key, pair->id, 0};
 }
 
 /* The first k of a row's list and of its keys; pairs: room for 2 k. */
-static int32_t best_of(const kin_fused_best *job, int64_t row, kin_pair *pairs)
+static int32_t best_of(const kin_screen_gpu_best *job, int64_t row, kin_pair *pairs)
 {
     int32_t count = job->count[row];
     bool full = count == job->k;
@@ -406,13 +407,14 @@ static int32_t best_of(const kin_fused_best *job, int64_t row, kin_pair *pairs)
     return count < job->k ? count : job->k;
 }
 
-static void fused_best(const kin_fused_best *job)
+static void body_best(const kin_screen_gpu_best *job)
 {
     kin_pair *pairs = reference_room(2 * (int64_t)job->k, sizeof *pairs);
     for (int64_t row = 0; row < job->rows; row++) {
         job->count[row] = best_of(job, row, pairs);
         for (int32_t i = 0; i < job->count[row]; i++) {
-            job->pairs[row * job->pairs_pitch + i] = (kin_fused_pair){pairs[i].key, pairs[i].id, 0};
+            job->pairs[row * job->pairs_pitch + i] =
+                (kin_screen_gpu_pair){pairs[i].key, pairs[i].id, 0};
         }
     }
     free(pairs);
@@ -420,25 +422,25 @@ static void fused_best(const kin_fused_best *job)
 
 static void best_body(const void *job)
 {
-    fused_best(job);
+    body_best(job);
 }
 
-int reference_fused_best(kin_gpu_stream *stream, const kin_fused_best *job)
+int reference_screen_best(kin_gpu_stream *stream, const kin_screen_gpu_best *job)
 {
-    return job->k <= KIN_FUSED_PASS_K ? reference_later(stream, best_body, job, sizeof *job)
-                                      : REFERENCE_INVALID;
+    return job->k <= KIN_SCREEN_GPU_PASS_K ? reference_later(stream, best_body, job, sizeof *job)
+                                           : REFERENCE_INVALID;
 }
 
-static void fused_join(const kin_fused_join *job)
+static void body_join(const kin_screen_gpu_join *job)
 {
     for (int64_t i = 0; i < job->count; i++) {
-        job->pairs[i] = (kin_fused_pair){.key = job->keys[i], .id = job->ids[i]};
+        job->pairs[i] = (kin_screen_gpu_pair){.key = job->keys[i], .id = job->ids[i]};
     }
 }
 
-REFERENCE_FUSED(join)
+REFERENCE_SCREEN(join)
 
-static void fused_within(const kin_fused_within *job)
+static void body_within(const kin_screen_gpu_within *job)
 {
     for (int64_t row = 0; row < job->rows; row++) {
         for (int64_t c = 0; c < job->columns; c++) {
@@ -446,12 +448,12 @@ static void fused_within(const kin_fused_within *job)
             if (key <= job->most[row]) {
                 const uint64_t place = (*job->count)++;
                 if (place < (uint64_t)job->room) {
-                    job->hits[place] = (kin_fused_hit){key, job->query0 + (uint32_t)row,
-                                                       job->corpus0 + (uint32_t)c};
+                    job->hits[place] = (kin_screen_gpu_hit){key, job->query0 + (uint32_t)row,
+                                                            job->corpus0 + (uint32_t)c};
                 }
             }
         }
     }
 }
 
-REFERENCE_FUSED(within)
+REFERENCE_SCREEN(within)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rounds: what pairs cost, who is sampled, who is offered to whom. */
-#include "fused/fused_kernels.h"
 #include "reference/reference_graph.h"
+#include "screen/screen_kernels.h"
 #include "select/select_word.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ enum { MOST = KIN_GRAPH_GPU_MOST_SAMPLES };
 /* ---- Costs ----------------------------------------------------------------------------------- */
 
 /* Halves of a slice, whose exponents are not the highest. */
-enum { HALVES = KIN_FUSED_SLICE / 2 };
+enum { HALVES = KIN_SCREEN_GPU_SLICE / 2 };
 /* What was read already no sanitizer need watch, one by one. */
 #define UNWATCHED __attribute__((no_sanitize("address", "undefined", "thread")))
 
@@ -42,7 +42,7 @@ static float product_of_halves(const unsigned char *a, const unsigned char *b, i
     uint16_t x[HALVES];
     uint16_t y[HALVES];
     float lane[8] = {0};
-    for (int32_t at = 0; at < row_bytes; at += KIN_FUSED_SLICE) {
+    for (int32_t at = 0; at < row_bytes; at += KIN_SCREEN_GPU_SLICE) {
         memcpy(x, a + at, sizeof x);
         memcpy(y, b + at, sizeof y);
         add_slice(x, y, lane);
@@ -51,11 +51,11 @@ static float product_of_halves(const unsigned char *a, const unsigned char *b, i
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-__attribute__((noinline)) UNWATCHED static int32_t add_bytes(const int8_t a[KIN_FUSED_SLICE],
-                                                             const int8_t b[KIN_FUSED_SLICE])
+__attribute__((noinline)) UNWATCHED static int32_t add_bytes(const int8_t a[KIN_SCREEN_GPU_SLICE],
+                                                             const int8_t b[KIN_SCREEN_GPU_SLICE])
 {
     int32_t product = 0;
-    for (int32_t i = 0; i < KIN_FUSED_SLICE; i++) {
+    for (int32_t i = 0; i < KIN_SCREEN_GPU_SLICE; i++) {
         product += (int32_t)a[i] * (int32_t)b[i];
     }
     return product;
@@ -63,10 +63,10 @@ __attribute__((noinline)) UNWATCHED static int32_t add_bytes(const int8_t a[KIN_
 
 static int32_t product_of_bytes(const unsigned char *a, const unsigned char *b, int32_t row_bytes)
 {
-    int8_t x[KIN_FUSED_SLICE];
-    int8_t y[KIN_FUSED_SLICE];
+    int8_t x[KIN_SCREEN_GPU_SLICE];
+    int8_t y[KIN_SCREEN_GPU_SLICE];
     int32_t product = 0;
-    for (int32_t at = 0; at < row_bytes; at += KIN_FUSED_SLICE) {
+    for (int32_t at = 0; at < row_bytes; at += KIN_SCREEN_GPU_SLICE) {
         memcpy(x, a + at, sizeof x);
         memcpy(y, b + at, sizeof y);
         product += add_bytes(x, y);
@@ -75,14 +75,14 @@ static int32_t product_of_bytes(const unsigned char *a, const unsigned char *b, 
 }
 
 /* The cost of integers fits, the sum of the terms need not. */
-static uint32_t order_of_rounded(const kin_fused_set *set, uint32_t i, uint32_t j)
+static uint32_t order_of_rounded(const kin_screen_gpu_set *set, uint32_t i, uint32_t j)
 {
     const int32_t bytes = set->frame.row_bytes;
     const unsigned char *a = set->rounded + (int64_t)i * bytes;
     const unsigned char *b = set->rounded + (int64_t)j * bytes;
-    const kin_fused_word own = set->facts[i].term;
-    const kin_fused_word other = set->facts[j].term;
-    if (set->frame.type == KIN_FUSED_S8) {
+    const kin_screen_gpu_word own = set->facts[i].term;
+    const kin_screen_gpu_word other = set->facts[j].term;
+    if (set->frame.type == KIN_SCREEN_GPU_S8) {
         const uint32_t product = (uint32_t)product_of_bytes(a, b, bytes);
         return kin_graph_order_of_int((int32_t)(own.u + other.u - 2 * product));
     }

@@ -90,7 +90,7 @@ static void adopt_list(const uint64_t *from, int32_t count, uint32_t point, uint
 
 void reference_graph_adopt(const kin_graph_gpu_adopt *job)
 {
-    const kin_fused_lists *lists = &job->lists;
+    const kin_screen_gpu_lists *lists = &job->lists;
     uint64_t *sorted = reference_room(lists->capacity, sizeof *sorted);
     check_lists(&job->graph);
     for (int64_t p = job->graph.first; p < kin_graph_gpu_behind(&job->graph); p++) {

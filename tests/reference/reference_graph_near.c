@@ -11,12 +11,12 @@
 
 /* ---- Near tiles ------------------------------------------------------------------------------ */
 
-static int64_t tiles_of(const kin_fused_set *set)
+static int64_t tiles_of(const kin_screen_gpu_set *set)
 {
-    return (set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    return (set->points + KIN_SCREEN_GPU_TILE - 1) / KIN_SCREEN_GPU_TILE;
 }
 
-static float square_between(const kin_fused_set *set, int64_t i, int64_t j)
+static float square_between(const kin_screen_gpu_set *set, int64_t i, int64_t j)
 {
     const int32_t cols = set->frame.cols;
     float square = 0.0F;
@@ -30,7 +30,7 @@ static float square_between(const kin_fused_set *set, int64_t i, int64_t j)
 /* Column number `place` of a tile's list, which is all tiles or those of near groups. */
 static int64_t column_of(const kin_graph_gpu_near *job, int64_t tile, int64_t place)
 {
-    const kin_fused_coarse *coarse = &job->coarse;
+    const kin_screen_gpu_coarse *coarse = &job->coarse;
     if (coarse->groups == NULL) {
         return place;
     }
@@ -40,7 +40,7 @@ static int64_t column_of(const kin_graph_gpu_near *job, int64_t tile, int64_t pl
 
 static int64_t columns_of(const kin_graph_gpu_near *job, int64_t tile)
 {
-    const kin_fused_coarse *coarse = &job->coarse;
+    const kin_screen_gpu_coarse *coarse = &job->coarse;
     return coarse->groups == NULL
                ? tiles_of(&job->set)
                : (int64_t)coarse->counts[tile / (2 * coarse->tiles)] * coarse->tiles;
@@ -81,14 +81,14 @@ void reference_graph_near_tiles(const kin_graph_gpu_near *job)
 {
     const int64_t tiles = tiles_of(&job->set);
     const bool all = job->coarse.groups == NULL && job->count >= tiles - 1;
-    const int64_t end = job->end > 0 ? job->end : job->set.padded / KIN_FUSED_TILE;
+    const int64_t end = job->end > 0 ? job->end : job->set.padded / KIN_SCREEN_GPU_TILE;
     REFERENCE_MUST(job->first % KIN_GRAPH_GPU_NEAR_TILES == 0 || job->first == end);
     for (int64_t tile = job->first; tile < end; tile++) {
         const float square = tile >= tiles ? 0.0F : all ? INFINITY : count_th_square(job, tile);
         const float wide = rounded_up((double)square * (1.0 + 0x1p-10));
         job->worst[tile] =
-            (kin_fused_worst){.far = rounded_up(sqrt((double)wide)),
-                              .integer = wide < 0x1p30F ? (int32_t)ceilf(wide) : INT32_MAX};
+            (kin_screen_gpu_worst){.far = rounded_up(sqrt((double)wide)),
+                                   .integer = wide < 0x1p30F ? (int32_t)ceilf(wide) : INT32_MAX};
     }
 }
 
@@ -115,7 +115,7 @@ void reference_graph_group_centres(const kin_graph_gpu_groups *job)
 
 static double related_value(const kin_graph_gpu_relate *job, int64_t row, int32_t col)
 {
-    const kin_fused_rows *rows = &job->rows;
+    const kin_screen_gpu_rows *rows = &job->rows;
     const char *data = (const char *)rows->data + row * rows->stride_bytes;
     double value = kin_value(rows->dtype, data, col);
     if (rows->transforms != NULL) {

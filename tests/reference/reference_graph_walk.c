@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A graph made ready to be walked on, and walks. */
-#include "reference/reference_fused.h"
 #include "reference/reference_graph.h"
+#include "reference/reference_screen.h"
 #include "select/select_word.h"
 
 #include <stdbool.h>
@@ -122,13 +122,13 @@ enum { MOST_FAN = 8, MOST_LINKS = 128 };
 
 /* Components of rounded rows, by position. */
 typedef struct values {
-    const kin_fused_set *points;
-    const kin_fused_set *queries;
+    const kin_screen_gpu_set *points;
+    const kin_screen_gpu_set *queries;
     float *of_points;
     float *of_queries;
 } values;
 
-static float *values_of(const kin_fused_set *set)
+static float *values_of(const kin_screen_gpu_set *set)
 {
     const int32_t cols = set->frame.cols;
     float *room = reference_room(set->points * cols, sizeof *room);
@@ -138,7 +138,7 @@ static float *values_of(const kin_fused_set *set)
     return room;
 }
 
-static values values_make(const kin_fused_set *points, const kin_fused_set *queries)
+static values values_make(const kin_screen_gpu_set *points, const kin_screen_gpu_set *queries)
 {
     return (values){points, queries, values_of(points), values_of(queries)};
 }
@@ -164,17 +164,17 @@ typedef struct walker {
     uint32_t *met;   /* by row: the number of the last query that met it */
     uint32_t *fresh; /* rows that are weighed, and their keys */
     double *keys;
-    kin_fused_pair *list;
+    kin_screen_gpu_pair *list;
     int32_t count;
     int32_t next; /* nobody before it is to be looked at */
 } walker;
 
-static bool comes_before(const kin_fused_pair *a, const kin_fused_pair *b)
+static bool comes_before(const kin_screen_gpu_pair *a, const kin_screen_gpu_pair *b)
 {
     return a->key < b->key || (a->key == b->key && a->id < b->id);
 }
 
-static void enter(walker *w, kin_fused_pair pair)
+static void enter(walker *w, kin_screen_gpu_pair pair)
 {
     int32_t at = w->count;
     if (at == w->width) {
@@ -208,15 +208,15 @@ static double product_of(const values *v, int64_t query, uint32_t position)
 static uint32_t cost_order(const values *v, int64_t query, uint32_t position, bool own)
 {
     const double product = product_of(v, query, position);
-    kin_fused_word a = v->queries->facts[query].term;
-    const kin_fused_word b = v->points->facts[position].term;
+    kin_screen_gpu_word a = v->queries->facts[query].term;
+    const kin_screen_gpu_word b = v->points->facts[position].term;
     a.u = own ? a.u : 0;
-    return v->points->frame.type == KIN_FUSED_S8
+    return v->points->frame.type == KIN_SCREEN_GPU_S8
                ? kin_graph_order_of_int((int32_t)(a.u + b.u - 2 * (uint32_t)(int32_t)product))
                : kin_graph_order_of_float((float)((double)a.f + (double)b.f - 2.0 * product));
 }
 
-static bool has_products(const kin_fused_set *points)
+static bool has_products(const kin_screen_gpu_set *points)
 {
     return points->frame.bound == KIN_BOUND_PRODUCT;
 }
@@ -256,7 +256,7 @@ static void meet(walker *w, const uint32_t *rows, int64_t count)
     weigh(w, some);
     *w->evaluations += (uint64_t)some;
     for (int64_t i = 0; i < some; i++) {
-        enter(w, (kin_fused_pair){.key = w->keys[i], .id = w->fresh[i]});
+        enter(w, (kin_screen_gpu_pair){.key = w->keys[i], .id = w->fresh[i]});
     }
 }
 
@@ -265,7 +265,7 @@ static int32_t pick(walker *w, int32_t fan, uint32_t picked[MOST_FAN])
 {
     int32_t count = 0;
     for (; w->next < w->count && count < fan; w->next++) {
-        kin_fused_pair *pair = &w->list[w->next];
+        kin_screen_gpu_pair *pair = &w->list[w->next];
         if (pair->unused == 0) {
             pair->unused = 1;
             picked[count++] = pair->id;

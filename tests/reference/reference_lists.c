@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lists of candidates: tightened, sorted by what they reach, handed from one GPU to another. */
-#include "fused/fused_gate.h"
-#include "reference/reference_fused.h"
+#include "reference/reference_screen.h"
+#include "screen/screen_gate.h"
 #include "select/select_word.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 /* ---- Tightening ------------------------------------------------------------------------------ */
 
 /* The reach that the k entries of least cost prove. words: room for all. */
-static double reach_of_list(const kin_fused_tighten *job, int64_t row, int32_t count,
+static double reach_of_list(const kin_screen_gpu_tighten *job, int64_t row, int32_t count,
                             uint64_t *words)
 {
     const uint64_t *list = job->lists.words + row * job->lists.capacity;
@@ -30,10 +30,10 @@ static double reach_of_list(const kin_fused_tighten *job, int64_t row, int32_t c
 }
 
 /* How many entries stay. */
-static int32_t tighten_list(const kin_fused_tighten *job, int64_t row, int32_t count,
+static int32_t tighten_list(const kin_screen_gpu_tighten *job, int64_t row, int32_t count,
                             uint64_t *words)
 {
-    const kin_fused_frame *frame = &job->set.frame;
+    const kin_screen_gpu_frame *frame = &job->set.frame;
     uint64_t *list = job->lists.words + row * job->lists.capacity;
     double *reach = &job->lists.reach[row];
     int32_t kept = 0;
@@ -52,7 +52,7 @@ static int32_t tighten_list(const kin_fused_tighten *job, int64_t row, int32_t c
     return kept;
 }
 
-static void tighten_all(const kin_fused_tighten *job)
+static void tighten_all(const kin_screen_gpu_tighten *job)
 {
     const int32_t capacity = job->lists.capacity;
     uint64_t *words = reference_room(capacity, sizeof *words);
@@ -80,31 +80,33 @@ static double add_up(double a, double b)
     return kin_sum_rest(a, b) > 0.0 ? nextafter(a + b, (double)INFINITY) : a + b;
 }
 
-static void raise_gate(kin_fused_type type, kin_fused_word *gate, kin_fused_word other)
+static void raise_gate(kin_screen_gpu_type type, kin_screen_gpu_word *gate,
+                       kin_screen_gpu_word other)
 {
-    if (type == KIN_FUSED_S8) {
+    if (type == KIN_SCREEN_GPU_S8) {
         gate->i = other.i > gate->i ? other.i : gate->i;
     } else {
         gate->f = fmaxf(gate->f, other.f);
     }
 }
 
-static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
+static kin_screen_gpu_worst worst_of(const kin_screen_gpu_tighten *job, int64_t tile)
 {
-    const kin_fused_frame *frame = &job->set.frame;
-    kin_fused_worst worst = {.far = -INFINITY, .integer = INT32_MIN};
-    const kin_fused_word closed = kin_gate_of(frame->type, frame->bound, -(double)INFINITY);
-    for (int g = 0; g < KIN_FUSED_TILE / KIN_FUSED_GATE; g++) {
+    const kin_screen_gpu_frame *frame = &job->set.frame;
+    kin_screen_gpu_worst worst = {.far = -INFINITY, .integer = INT32_MIN};
+    const kin_screen_gpu_word closed = kin_gate_of(frame->type, frame->bound, -(double)INFINITY);
+    for (int g = 0; g < KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE; g++) {
         worst.gate[g] = closed;
     }
-    for (int64_t p = 0; p < KIN_FUSED_TILE && job->gates != NULL; p++) {
-        job->gates[tile * KIN_FUSED_TILE + p] = closed;
+    for (int64_t p = 0; p < KIN_SCREEN_GPU_TILE && job->gates != NULL; p++) {
+        job->gates[tile * KIN_SCREEN_GPU_TILE + p] = closed;
     }
-    for (int64_t p = 0; p < KIN_FUSED_TILE && tile * KIN_FUSED_TILE + p < job->set.points; p++) {
-        const int64_t row = tile * KIN_FUSED_TILE + p;
-        const kin_fused_facts *facts = &job->set.facts[row];
+    for (int64_t p = 0; p < KIN_SCREEN_GPU_TILE && tile * KIN_SCREEN_GPU_TILE + p < job->set.points;
+         p++) {
+        const int64_t row = tile * KIN_SCREEN_GPU_TILE + p;
+        const kin_screen_gpu_facts *facts = &job->set.facts[row];
         const double reach = job->lists.reach != NULL
-                                 ? kin_fused_reach(frame, job->lists.reach[row])
+                                 ? kin_screen_gpu_reach(frame, job->lists.reach[row])
                                  : (double)INFINITY;
         const double far =
             frame->bound == KIN_BOUND_DISTANCE ? add_up(reach, (double)facts->lost) : reach;
@@ -115,9 +117,9 @@ static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
         worst.lost = fmaxf(worst.lost, facts->lost);
         worst.far = fmaxf(worst.far, kin_up_of(far));
         worst.integer = whole > worst.integer ? whole : worst.integer;
-        const kin_fused_word gate =
+        const kin_screen_gpu_word gate =
             kin_gate_of(frame->type, frame->bound, kin_gate_set_far(&job->set, far));
-        raise_gate(frame->type, &worst.gate[p / KIN_FUSED_GATE], gate);
+        raise_gate(frame->type, &worst.gate[p / KIN_SCREEN_GPU_GATE], gate);
         if (job->gates != NULL) {
             job->gates[row] = gate;
         }
@@ -125,7 +127,7 @@ static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
     return worst;
 }
 
-static void fused_tighten(const kin_fused_tighten *job)
+static void body_tighten(const kin_screen_gpu_tighten *job)
 {
     if (job->set.points == 0) {
         return;
@@ -133,18 +135,18 @@ static void fused_tighten(const kin_fused_tighten *job)
     if (job->lists.words != NULL) {
         tighten_all(job);
     }
-    for (int64_t t = 0; job->worst != NULL && t < job->set.padded / KIN_FUSED_TILE; t++) {
+    for (int64_t t = 0; job->worst != NULL && t < job->set.padded / KIN_SCREEN_GPU_TILE; t++) {
         job->worst[t] = worst_of(job, t);
     }
 }
 
-REFERENCE_FUSED(tighten)
+REFERENCE_SCREEN(tighten)
 
 /* ---- Few rows -------------------------------------------------------------------------------- */
 
 static void clear_lists(const void *arg)
 {
-    const kin_fused_collect *job = arg;
+    const kin_screen_gpu_collect *job = arg;
     for (int64_t row = job->row0; row < job->row0 + job->rows; row++) {
         job->lists.counts[row] = 0;
         job->lists.lost[row] = 0;
@@ -154,46 +156,46 @@ static void clear_lists(const void *arg)
 
 static void tell_lists(const void *arg)
 {
-    const kin_fused_collect *job = arg;
+    const kin_screen_gpu_collect *job = arg;
     if (job->seen != NULL) {
         *job->seen = job->own[0];
     }
     for (int64_t i = 0; job->told != NULL && i < job->rows; i++) {
         const int64_t row = job->row0 + i;
-        if (job->own != NULL && job->own[row / KIN_FUSED_BLOCK] > job->count) {
+        if (job->own != NULL && job->own[row / KIN_SCREEN_GPU_BLOCK] > job->count) {
             job->lists.lost[row] = 1;
         }
         job->told[i] = job->lists.lost[row] != 0 ? -1 : job->lists.counts[row];
     }
 }
 
-int reference_fused_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
+int reference_screen_collect(kin_gpu_stream *stream, const kin_screen_gpu_collect *job)
 {
-    const kin_fused_kth kth = {.set = job->rows_set,
-                               .lists = job->lists,
-                               .row0 = job->row0,
-                               .rows = job->rows,
-                               .matrix = job->matrix,
-                               .minima = job->minima,
-                               .pitch = job->pitch,
-                               .count = job->count,
-                               .own = job->own,
-                               .col_worst = job->cols_set.worst};
-    kin_fused_tighten tighten = {
+    const kin_screen_gpu_kth kth = {.set = job->rows_set,
+                                    .lists = job->lists,
+                                    .row0 = job->row0,
+                                    .rows = job->rows,
+                                    .matrix = job->matrix,
+                                    .minima = job->minima,
+                                    .pitch = job->pitch,
+                                    .count = job->count,
+                                    .own = job->own,
+                                    .col_worst = job->cols_set.worst};
+    kin_screen_gpu_tighten tighten = {
         .set = job->rows_set, .cols_set = job->cols_set, .lists = job->lists};
     tighten.set.points = job->row0 + job->rows;
     int status = reference_later(stream, clear_lists, job, sizeof *job);
-    status = status == 0 ? reference_fused_kth(stream, &kth) : status;
-    status = status == 0 ? reference_fused_gather(stream, job) : status;
-    status = status == 0 ? reference_fused_tighten(stream, &tighten) : status;
+    status = status == 0 ? reference_screen_kth(stream, &kth) : status;
+    status = status == 0 ? reference_screen_gather(stream, job) : status;
+    status = status == 0 ? reference_screen_tighten(stream, &tighten) : status;
     return status == 0 ? reference_later(stream, tell_lists, job, sizeof *job) : status;
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-static void fused_arrange(const kin_fused_arrange *job)
+static void body_arrange(const kin_screen_gpu_arrange *job)
 {
-    kin_pair pairs[KIN_FUSED_RUN];
+    kin_pair pairs[KIN_SCREEN_GPU_RUN];
     for (int64_t first = 0; first < job->points; first += job->run) {
         const int64_t left = job->points - first;
         const int64_t count = left < job->run ? left : job->run;
@@ -208,7 +210,7 @@ static void fused_arrange(const kin_fused_arrange *job)
     }
 }
 
-REFERENCE_FUSED(arrange)
+REFERENCE_SCREEN(arrange)
 
 /* ---- Lists of a team ------------------------------------------------------------------------- */
 
@@ -218,7 +220,7 @@ static uint64_t marker(int32_t pushed)
     return (uint64_t)UINT32_MAX << 32 | (uint32_t)pushed;
 }
 
-static void pack_list(const kin_fused_pack *job, int32_t part, int64_t row)
+static void pack_list(const kin_screen_gpu_pack *job, int32_t part, int64_t row)
 {
     const int32_t pushed = job->lists.counts[row];
     const bool over = pushed > job->lists.capacity;
@@ -241,7 +243,7 @@ static void pack_list(const kin_fused_pack *job, int32_t part, int64_t row)
     job->lists.counts[row] = 0;
 }
 
-static void fused_pack(const kin_fused_pack *job)
+static void body_pack(const kin_screen_gpu_pack *job)
 {
     for (int32_t part = 0; part < job->parts; part++) {
         for (int64_t row = job->firsts[part]; row < job->firsts[part + 1] && row < job->points;
@@ -253,9 +255,9 @@ static void fused_pack(const kin_fused_pack *job)
     }
 }
 
-REFERENCE_FUSED(pack)
+REFERENCE_SCREEN(pack)
 
-static void fused_accept(const kin_fused_accept *job)
+static void body_accept(const kin_screen_gpu_accept *job)
 {
     for (int64_t i = 0; i < job->count; i++) {
         const uint64_t word = job->words[i];
@@ -269,4 +271,4 @@ static void fused_accept(const kin_fused_accept *job)
     }
 }
 
-REFERENCE_FUSED(accept)
+REFERENCE_SCREEN(accept)

@@ -7,7 +7,7 @@ __attribute__((visibility("default"))) extern const kin_gpu_module kith_cuda_mod
 const kin_gpu_module kith_cuda_module = {.version = KIN_GPU_VERSION,
                                          .bytes = sizeof(kin_gpu_module),
                                          .ops = &reference_ops,
-                                         .fused = &reference_fused,
+                                         .screen = &reference_screen,
                                          .select = reference_select,
                                          .tree = &reference_tree,
                                          .graph = &reference_graph,

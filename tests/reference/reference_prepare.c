@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows before they are screened: looked at, transformed, grouped, measured, rounded, covered,
  * sorted. */
-#include "fused/fused_cover.h"
-#include "fused/fused_start.h"
 #include "metric/metric_table.h"
-#include "reference/reference_fused.h"
+#include "reference/reference_screen.h"
+#include "screen/screen_cover.h"
+#include "screen/screen_start.h"
 #include "select/select_word.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool is_bad(const kin_fused_rows *rows, double x)
+static bool is_bad(const kin_screen_gpu_rows *rows, double x)
 {
     const bool nonnegative = rows->metric == KITH_CHI2 || rows->metric == KITH_KL;
     const bool is_double = rows->dtype == KITH_F64;
@@ -19,14 +19,15 @@ static bool is_bad(const kin_fused_rows *rows, double x)
            (is_double && rows->metric == KITH_KL && x > 0 && x < 0x1p-500);
 }
 
-static void check_box(const kin_fused_check *job)
+static void check_box(const kin_screen_gpu_check *job)
 {
-    const kin_fused_rows *rows = &job->rows;
+    const kin_screen_gpu_rows *rows = &job->rows;
     for (int64_t row = 0; row < rows->rows; row++) {
         for (int32_t col = 0; col < rows->cols; col++) {
             const double x = kin_value(rows->dtype, row_of(rows, row), col);
             const bool outside = rows->period[col] > 0 && !(x >= 0 && x < rows->period[col]);
-            const uint64_t place = KIN_FUSED_OUTSIDE | (uint64_t)((job->first + row) * rows->cols);
+            const uint64_t place =
+                KIN_SCREEN_GPU_OUTSIDE | (uint64_t)((job->first + row) * rows->cols);
             *job->bad = outside && place < *job->bad ? place : *job->bad;
             if (outside && job->marks != NULL) {
                 job->marks[row] = 1;
@@ -35,9 +36,9 @@ static void check_box(const kin_fused_check *job)
     }
 }
 
-static void fused_check(const kin_fused_check *job)
+static void body_check(const kin_screen_gpu_check *job)
 {
-    const kin_fused_rows *rows = &job->rows;
+    const kin_screen_gpu_rows *rows = &job->rows;
     if (rows->period != NULL) {
         check_box(job);
     }
@@ -55,11 +56,11 @@ static void fused_check(const kin_fused_check *job)
     }
 }
 
-REFERENCE_FUSED(check)
+REFERENCE_SCREEN(check)
 
-static void fused_transform(const kin_fused_transform *job)
+static void body_transform(const kin_screen_gpu_transform *job)
 {
-    const kin_fused_rows *rows = &job->rows;
+    const kin_screen_gpu_rows *rows = &job->rows;
     const kin_transform_fn transform = kin_metric_pick(KIN_ISA_PORTABLE)->transform[rows->dtype];
     for (int64_t row = 0; row < rows->rows; row++) {
         job->transforms[row] =
@@ -69,7 +70,7 @@ static void fused_transform(const kin_fused_transform *job)
     }
 }
 
-REFERENCE_FUSED(transform)
+REFERENCE_SCREEN(transform)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
@@ -83,7 +84,7 @@ static uint64_t hash_of(const char *row, size_t bytes)
 }
 
 /* Rows come in rising order, so that who finds a place first is the lowest of its group. */
-static void fused_group(const kin_fused_group *job)
+static void body_group(const kin_screen_gpu_group *job)
 {
     const size_t bytes = (size_t)job->rows.cols * (size_t)kin_value_bytes(job->rows.dtype);
     for (int64_t row = 0; row < job->rows.rows; row++) {
@@ -110,13 +111,13 @@ static void fused_group(const kin_fused_group *job)
     }
 }
 
-REFERENCE_FUSED(group)
+REFERENCE_SCREEN(group)
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-static void fused_measure(const kin_fused_measure *job)
+static void body_measure(const kin_screen_gpu_measure *job)
 {
-    const kin_fused_rows *rows = &job->rows;
+    const kin_screen_gpu_rows *rows = &job->rows;
     const size_t cols = (size_t)rows->cols;
     memset(job->mean, 0, cols * sizeof *job->mean);
     job->largest[0] = 0.0;
@@ -140,7 +141,7 @@ static void fused_measure(const kin_fused_measure *job)
     }
 }
 
-REFERENCE_FUSED(measure)
+REFERENCE_SCREEN(measure)
 
 /* ---- Rounded rows ---------------------------------------------------------------------------- */
 
@@ -165,19 +166,19 @@ static double clamped(double x, double most)
     return x > most ? most : x < -most ? -most : x;
 }
 
-static double frame_value(const kin_fused_round *job, int64_t row, int32_t col)
+static double frame_value(const kin_screen_gpu_round *job, int64_t row, int32_t col)
 {
     const double mean = job->frame.mean != NULL ? job->frame.mean[col] : 0.0;
     return (value_of(&job->rows, row, col) - mean) * (1.0 / job->frame.scale);
 }
 
-static sums round_row(const kin_fused_round *job, int64_t row, unsigned char *out)
+static sums round_row(const kin_screen_gpu_round *job, int64_t row, unsigned char *out)
 {
     sums s = {0.0, 0.0, 0.0};
     for (int32_t col = 0; col < job->frame.cols; col++) {
         const double b = frame_value(job, row, col);
         double x;
-        if (job->frame.type == KIN_FUSED_F16) {
+        if (job->frame.type == KIN_SCREEN_GPU_F16) {
             const uint16_t half = half_of((float)(fabs(b) < 0x1p-14 ? 0.0 : clamped(b, 0x1p15)));
             memcpy(out + 2 * (size_t)col, &half, sizeof half);
             x = kin_value_of_f16(half);
@@ -189,30 +190,31 @@ static sums round_row(const kin_fused_round *job, int64_t row, unsigned char *ou
         s.lost += (b - x) * (b - x);
         s.given += b * b;
     }
-    if (job->frame.type == KIN_FUSED_S8 && s.stored > 0x1p28) {
+    if (job->frame.type == KIN_SCREEN_GPU_S8 && s.stored > 0x1p28) {
         memset(out, 0, (size_t)job->frame.row_bytes);
         return (sums){0.0, s.given, s.given}; /* far outside: the origin stands for it */
     }
     return s;
 }
 
-static void set_integer(const kin_fused_round *job, int64_t position, int64_t term)
+static void set_integer(const kin_screen_gpu_round *job, int64_t position, int64_t term)
 {
     job->facts[position].term.i = (int32_t)term;
     job->half[position].i = (int32_t)(term >> 1);
 }
 
-static void finish_row(const kin_fused_round *job, int64_t position, int64_t row, const sums *s)
+static void finish_row(const kin_screen_gpu_round *job, int64_t position, int64_t row,
+                       const sums *s)
 {
     const double before =
         job->off != NULL ? (double)job->off[row * job->off_stride] / job->frame.scale : 0.0;
     const bool product = job->frame.bound == KIN_BOUND_PRODUCT;
-    kin_fused_facts *facts = &job->facts[position];
+    kin_screen_gpu_facts *facts = &job->facts[position];
     const double off = sqrt(s->lost);
     const double length = sqrt(s->stored);
     facts->norm = kin_up_of(length * KIN_BOUND_WIDEN);
     facts->lost = kin_up_of((before + off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN);
-    if (job->frame.type == KIN_FUSED_F16) {
+    if (job->frame.type == KIN_SCREEN_GPU_F16) {
         facts->term.f = product ? 0.0F : (float)s->stored;
         job->half[position].f = 0.5F * facts->term.f;
     } else {
@@ -221,7 +223,7 @@ static void finish_row(const kin_fused_round *job, int64_t position, int64_t row
 }
 
 /* Bytes as they are; unsigned ones moved by 128. */
-static void round_integers(const kin_fused_round *job, int64_t position, int64_t row,
+static void round_integers(const kin_screen_gpu_round *job, int64_t position, int64_t row,
                            unsigned char *out)
 {
     const bool is_unsigned = job->rows.dtype == KITH_U8;
@@ -238,27 +240,27 @@ static void round_integers(const kin_fused_round *job, int64_t position, int64_t
     set_integer(job, position, job->rows.metric == KITH_INNER_PRODUCT ? shifted : squares);
 }
 
-static void pad(const kin_fused_round *job, int64_t position)
+static void pad(const kin_screen_gpu_round *job, int64_t position)
 {
-    kin_fused_word word = {.i = KIN_FUSED_PAD_INT};
-    if (job->frame.type == KIN_FUSED_F16) {
-        word.f = KIN_FUSED_PAD_FLOAT;
+    kin_screen_gpu_word word = {.i = KIN_SCREEN_GPU_PAD_INT};
+    if (job->frame.type == KIN_SCREEN_GPU_F16) {
+        word.f = KIN_SCREEN_GPU_PAD_FLOAT;
     }
     job->facts[position].term = word;
     job->half[position] = word;
 }
 
-static void copy_past(const kin_fused_round *job, int64_t position, int64_t place,
+static void copy_past(const kin_screen_gpu_round *job, int64_t position, int64_t place,
                       unsigned char *out)
 {
-    const kin_fused_set *past = &job->past.set;
+    const kin_screen_gpu_set *past = &job->past.set;
     const size_t bytes = (size_t)job->frame.row_bytes;
     memcpy(out, past->rounded + (size_t)place * bytes, bytes);
     job->facts[position] = past->facts[place];
     job->half[position] = past->half[place];
 }
 
-static void fused_round(const kin_fused_round *job)
+static void body_round(const kin_screen_gpu_round *job)
 {
     for (int64_t p = 0; p < job->padded; p++) {
         unsigned char *out = job->rounded + p * job->frame.row_bytes;
@@ -288,13 +290,13 @@ static void fused_round(const kin_fused_round *job)
     }
 }
 
-REFERENCE_FUSED(round)
+REFERENCE_SCREEN(round)
 
 /* ---- Shadows --------------------------------------------------------------------------------- */
 
-static void cast_row(const kin_fused_cast *job, int64_t position)
+static void cast_row(const kin_screen_gpu_cast *job, int64_t position)
 {
-    const kin_fused_set *set = &job->set;
+    const kin_screen_gpu_set *set = &job->set;
     float *values = job->values + position * (job->axes + 1);
     double length_sq = 0.0;
     double image_sq = 0.0;
@@ -306,7 +308,7 @@ static void cast_row(const kin_fused_cast *job, int64_t position)
         double sum = 0.0;
         for (int32_t c = 0; c < set->frame.cols; c++) {
             const float x = rounded_of(set, position, c) - job->mean[c];
-            sum += (double)x * (double)job->basis[(int64_t)c * KIN_FUSED_MOST_AXES + j];
+            sum += (double)x * (double)job->basis[(int64_t)c * KIN_SCREEN_GPU_MOST_AXES + j];
         }
         values[j] = (float)sum;
         image_sq += (double)values[j] * (double)values[j];
@@ -318,18 +320,18 @@ static void cast_row(const kin_fused_cast *job, int64_t position)
                   0x1p-22 * sqrt(length_sq) + (double)set->facts[position].lost);
 }
 
-static void fused_cast(const kin_fused_cast *job)
+static void body_cast(const kin_screen_gpu_cast *job)
 {
     for (int64_t p = 0; p < job->set.points; p++) {
         cast_row(job, p);
     }
 }
 
-REFERENCE_FUSED(cast)
+REFERENCE_SCREEN(cast)
 
 /* ---- Balls ----------------------------------------------------------------------------------- */
 
-static float radius_of(const kin_fused_set *set, int64_t position, const float *centre)
+static float radius_of(const kin_screen_gpu_set *set, int64_t position, const float *centre)
 {
     double sum = 0.0;
     for (int32_t col = 0; col < set->frame.cols; col++) {
@@ -339,14 +341,16 @@ static float radius_of(const kin_fused_set *set, int64_t position, const float *
     return kin_ball_radius(kin_up_of(sum), set->frame.cols, set->facts[position].lost);
 }
 
-static void fused_cover(const kin_fused_cover *job)
+static void body_cover(const kin_screen_gpu_cover *job)
 {
-    const kin_fused_set *set = &job->set;
+    const kin_screen_gpu_set *set = &job->set;
     const int32_t cols = set->frame.cols;
-    for (int64_t tile = 0; tile < set->padded / KIN_FUSED_TILE; tile++) {
-        const int64_t first = tile * KIN_FUSED_TILE;
+    for (int64_t tile = 0; tile < set->padded / KIN_SCREEN_GPU_TILE; tile++) {
+        const int64_t first = tile * KIN_SCREEN_GPU_TILE;
         const int64_t left = set->points - first;
-        const int64_t count = left < 0 ? 0 : left < KIN_FUSED_TILE ? left : KIN_FUSED_TILE;
+        const int64_t count = left < 0                     ? 0
+                              : left < KIN_SCREEN_GPU_TILE ? left
+                                                           : KIN_SCREEN_GPU_TILE;
         float *centre = job->centres + tile * cols;
         memset(centre, 0, (size_t)cols * sizeof *centre);
         job->radii[tile] = 0.0F;
@@ -364,9 +368,9 @@ static void fused_cover(const kin_fused_cover *job)
     }
 }
 
-REFERENCE_FUSED(cover)
+REFERENCE_SCREEN(cover)
 
-static float square_from(const kin_fused_set *set, int64_t position, const float *centre)
+static float square_from(const kin_screen_gpu_set *set, int64_t position, const float *centre)
 {
     float square = 0.0F;
     for (int32_t col = 0; col < set->frame.cols; col++) {
@@ -377,7 +381,7 @@ static float square_from(const kin_fused_set *set, int64_t position, const float
 }
 
 /* The nearest of the first `balls` centres. */
-static int32_t side_of(const kin_fused_set *set, int64_t position, const float *centres,
+static int32_t side_of(const kin_screen_gpu_set *set, int64_t position, const float *centres,
                        int32_t balls, float *least)
 {
     int32_t side = 0;
@@ -392,13 +396,13 @@ static int32_t side_of(const kin_fused_set *set, int64_t position, const float *
 
 /* Centres are rows, the first one of the tile and each time the one that is farthest from those
  * before. */
-static void split_tile(const kin_fused_split *job, int64_t first, int64_t end, float *centres,
+static void split_tile(const kin_screen_gpu_split *job, int64_t first, int64_t end, float *centres,
                        float *radii)
 {
-    const kin_fused_set *set = &job->set;
+    const kin_screen_gpu_set *set = &job->set;
     const int32_t cols = set->frame.cols;
     int64_t farthest = first;
-    for (int32_t ball = 0; ball < KIN_FUSED_BALLS; ball++) {
+    for (int32_t ball = 0; ball < KIN_SCREEN_GPU_BALLS; ball++) {
         float most = -1.0F;
         float least = 0.0F;
         for (int32_t col = 0; col < cols; col++) {
@@ -413,27 +417,27 @@ static void split_tile(const kin_fused_split *job, int64_t first, int64_t end, f
     }
     for (int64_t p = first; p < end; p++) {
         float least = 0.0F;
-        const int32_t side = side_of(set, p, centres, KIN_FUSED_BALLS, &least);
+        const int32_t side = side_of(set, p, centres, KIN_SCREEN_GPU_BALLS, &least);
         radii[side] = fmaxf(radii[side], radius_of(set, p, centres + side * cols));
     }
 }
 
-static void fused_split(const kin_fused_split *job)
+static void body_split(const kin_screen_gpu_split *job)
 {
-    const kin_fused_set *set = &job->set;
-    for (int64_t first = 0; first < set->points; first += KIN_FUSED_TILE) {
+    const kin_screen_gpu_set *set = &job->set;
+    for (int64_t first = 0; first < set->points; first += KIN_SCREEN_GPU_TILE) {
         const int64_t end =
-            first + KIN_FUSED_TILE < set->points ? first + KIN_FUSED_TILE : set->points;
-        const int64_t ball = first / KIN_FUSED_TILE * KIN_FUSED_BALLS;
+            first + KIN_SCREEN_GPU_TILE < set->points ? first + KIN_SCREEN_GPU_TILE : set->points;
+        const int64_t ball = first / KIN_SCREEN_GPU_TILE * KIN_SCREEN_GPU_BALLS;
         split_tile(job, first, end, job->centres + ball * set->frame.cols, job->radii + ball);
     }
 }
 
-REFERENCE_FUSED(split)
+REFERENCE_SCREEN(split)
 
 /* ---- Starts of columns ----------------------------------------------------------------------- */
 
-static void fused_start(const kin_fused_start *job)
+static void body_start(const kin_screen_gpu_start *job)
 {
     for (int64_t p = 0; p < job->points; p++) {
         const int32_t half = job->half[p].i;
@@ -441,26 +445,27 @@ static void fused_start(const kin_fused_start *job)
     }
     const int32_t shift = kin_start_shift(job->found->least);
     for (int64_t p = 0; p < job->padded; p++) {
-        unsigned char *tile = job->starts + p / KIN_FUSED_TILE * KIN_FUSED_TILE * KIN_START_BYTES;
+        unsigned char *tile =
+            job->starts + p / KIN_SCREEN_GPU_TILE * KIN_SCREEN_GPU_TILE * KIN_START_BYTES;
         const int32_t start = kin_start_of(shift, job->half[p].i);
         job->found->cut += p < job->points && start != shift - job->half[p].i;
         for (int32_t t = 0; t < KIN_START_BYTES; t++) {
-            tile[kin_start_place((int32_t)(p % KIN_FUSED_TILE), t)] =
+            tile[kin_start_place((int32_t)(p % KIN_SCREEN_GPU_TILE), t)] =
                 (unsigned char)kin_start_byte(start, t);
         }
     }
 }
 
-REFERENCE_FUSED(start)
+REFERENCE_SCREEN(start)
 
 /* ---- Order ----------------------------------------------------------------------------------- */
 
-static uint32_t given_row(const kin_fused_sort *job, int64_t i)
+static uint32_t given_row(const kin_screen_gpu_sort *job, int64_t i)
 {
     return job->ids != NULL ? job->ids[i] : (uint32_t)i;
 }
 
-static void fused_sort(const kin_fused_sort *job)
+static void body_sort(const kin_screen_gpu_sort *job)
 {
     uint64_t *words = job->scratch;
     if (job->nearest == NULL) {
@@ -475,8 +480,8 @@ static void fused_sort(const kin_fused_sort *job)
             (uint64_t)(cell < job->cell_count ? cell : job->cell_count - 1) << 32 | (uint64_t)i;
     }
     kin_select_sort_words(words, job->points);
-    for (int64_t m = 0; job->marks != NULL && m < kin_fused_sort_marks(job->points); m++) {
-        const int64_t at = m * KIN_FUSED_TILE;
+    for (int64_t m = 0; job->marks != NULL && m < kin_screen_gpu_sort_marks(job->points); m++) {
+        const int64_t at = m * KIN_SCREEN_GPU_TILE;
         job->marks[m] = (uint32_t)(words[at < job->points ? at : job->points - 1] >> 32);
     }
     for (int64_t i = 0; i < job->points; i++) {
@@ -487,7 +492,7 @@ static void fused_sort(const kin_fused_sort *job)
     }
 }
 
-static void fused_keep(const kin_fused_keep *job)
+static void body_keep(const kin_screen_gpu_keep *job)
 {
     int64_t to = 0;
     for (int64_t i = 0; i < job->points; i++) {
@@ -495,20 +500,20 @@ static void fused_keep(const kin_fused_keep *job)
         if ((job->words[id / 32] >> id % 32 & 1) == 0) {
             continue;
         }
-        const uint32_t cell = job->marks != NULL ? job->marks[i / KIN_FUSED_TILE] : 0;
-        if (job->marks != NULL && to % KIN_FUSED_TILE == 0) {
-            job->to_marks[to / KIN_FUSED_TILE] = cell;
+        const uint32_t cell = job->marks != NULL ? job->marks[i / KIN_SCREEN_GPU_TILE] : 0;
+        if (job->marks != NULL && to % KIN_SCREEN_GPU_TILE == 0) {
+            job->to_marks[to / KIN_SCREEN_GPU_TILE] = cell;
         }
         if (job->marks != NULL && to == job->kept - 1) {
-            job->to_marks[to / KIN_FUSED_TILE + 1] = cell;
+            job->to_marks[to / KIN_SCREEN_GPU_TILE + 1] = cell;
         }
         job->to_ids[to++] = id;
     }
 }
 
-REFERENCE_FUSED(keep)
+REFERENCE_SCREEN(keep)
 
-static void fused_take(const kin_fused_take *job)
+static void body_take(const kin_screen_gpu_take *job)
 {
     for (int64_t i = 0; i < job->count; i++) {
         job->to_ids[i] = job->ids[job->of[i]];
@@ -516,15 +521,15 @@ static void fused_take(const kin_fused_take *job)
     }
 }
 
-REFERENCE_FUSED(take)
+REFERENCE_SCREEN(take)
 
 static void sort_body(const void *job)
 {
-    fused_sort(job);
+    body_sort(job);
 }
 
 /* How much scratch is wanted is said at once. */
-int reference_fused_sort(kin_gpu_stream *stream, const kin_fused_sort *job)
+int reference_screen_sort(kin_gpu_stream *stream, const kin_screen_gpu_sort *job)
 {
     if (job->nearest != NULL && job->scratch == NULL && job->points > 0) {
         *job->scratch_bytes = (uint64_t)job->points * sizeof(uint64_t);

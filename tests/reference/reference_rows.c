@@ -17,7 +17,7 @@ void *reference_room(int64_t count, size_t bytes)
     return room;
 }
 
-static kin_rows rows_of(const kin_fused_rows *rows)
+static kin_rows rows_of(const kin_screen_gpu_rows *rows)
 {
     return (kin_rows){.matrix = {.data = rows->data,
                                  .rows = rows->rows,
@@ -36,8 +36,9 @@ static void ask(void)
     best = kin_cpu_best();
 }
 
-void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
-                    const uint32_t *ids, int64_t first, int64_t count, double *keys)
+void reference_keys(const kin_screen_gpu_rows *queries, int64_t row,
+                    const kin_screen_gpu_rows *corpus, const uint32_t *ids, int64_t first,
+                    int64_t count, double *keys)
 {
     const kin_rows asked = rows_of(queries);
     const kin_rows rows = rows_of(corpus);

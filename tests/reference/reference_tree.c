@@ -23,14 +23,15 @@ static bool reads_in_vectors(const void *array)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static double value_of(const kin_fused_rows *rows, const uint32_t *ids, int64_t i, int32_t c)
+static double value_of(const kin_screen_gpu_rows *rows, const uint32_t *ids, int64_t i, int32_t c)
 {
     const int64_t row = ids != NULL ? (int64_t)ids[i] : i;
     return kin_value(rows->dtype, (const char *)rows->data + row * rows->stride_bytes, c);
 }
 
 /* A row as the columns of its tree. */
-static void load_row(const kin_fused_rows *rows, const uint32_t *ids, int64_t i, double *values)
+static void load_row(const kin_screen_gpu_rows *rows, const uint32_t *ids, int64_t i,
+                     double *values)
 {
     for (int32_t c = 0; c < rows->cols; c++) {
         values[c] = value_of(rows, ids, i, c);
@@ -540,8 +541,8 @@ static int32_t walk_short(kin_gpu_stream *stream)
 
 static int by_key(const void *a, const void *b)
 {
-    const kin_fused_pair *x = a;
-    const kin_fused_pair *y = b;
+    const kin_screen_gpu_pair *x = a;
+    const kin_screen_gpu_pair *y = b;
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->id > y->id) - (x->id < y->id);
 }
 
@@ -549,7 +550,7 @@ static int by_key(const void *a, const void *b)
 typedef struct candidates {
     uint32_t *ids;
     double *keys;
-    kin_fused_pair *pairs; /* sorted */
+    kin_screen_gpu_pair *pairs; /* sorted */
 } candidates;
 
 /* Returns how many there are. */
@@ -566,7 +567,7 @@ static int32_t finish_place(const kin_tree_gpu_finish *job, int64_t place, const
         reference_keys(&job->queries, row, &job->corpus, all->ids, 0, count, all->keys);
     }
     for (int32_t i = 0; i < count; i++) {
-        all->pairs[i] = (kin_fused_pair){.key = all->keys[i], .id = all->ids[i]};
+        all->pairs[i] = (kin_screen_gpu_pair){.key = all->keys[i], .id = all->ids[i]};
     }
     qsort(all->pairs, (size_t)count, sizeof *all->pairs, by_key);
     return count;
@@ -585,7 +586,7 @@ static void finish(const kin_tree_gpu_finish *job)
         const int32_t kept = (int32_t)kin_min_i64(count, wanted);
         *job->keys += (uint64_t)count;
         if (job->answers.rows != 0) {
-            kin_fused_write answers = job->answers;
+            kin_screen_gpu_write answers = job->answers;
             answers.row0 = i;
             answers.rows = 1;
             answers.pairs = all.pairs;

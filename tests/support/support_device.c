@@ -99,7 +99,7 @@ void test_device_rows_finish(test_device_rows *both, kith_metric metric)
         test_must(kin_metric_transforms(test_device_ctx, m, metric, both->transforms));
     }
     both->on_host = (kin_rows){*m, both->transforms};
-    both->on_device = (kin_fused_rows){
+    both->on_device = (kin_screen_gpu_rows){
         .data = test_device_copy(m->data, bytes),
         .rows = m->rows,
         .stride_bytes = m->stride_bytes,

@@ -3,9 +3,9 @@
 #ifndef SUPPORT_DEVICE_H
 #define SUPPORT_DEVICE_H
 
-#include "fused/fused_kernels.h"
 #include "gpu/gpu.h"
 #include "metric/metric.h"
+#include "screen/screen_kernels.h"
 #include "support/support_rows.h"
 
 enum { TEST_MOST_TOLD = 20 }; /* differences are counted, the first ones are printed */
@@ -35,7 +35,7 @@ typedef struct test_device_rows {
     test_rows rows;
     kin_row_transform *transforms;
     kin_rows on_host;
-    kin_fused_rows on_device;
+    kin_screen_gpu_rows on_device;
 } test_device_rows;
 
 /* After `rows` were filled. */

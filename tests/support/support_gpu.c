@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_gpu.h"
 
-#include "fused/fused_stage.h"
 #include "host/host_cpu.h"
+#include "screen/screen_stage_gpu.h"
 #include "support/support_keys.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ int64_t test_rows_with_stages(int64_t rows, int64_t k)
     if (kin_gpu_open(ctx, 0, 0, &gpu) != KITH_OK) {
         abort();
     }
-    const int64_t small = kin_fused_small_graph(gpu, k + 1, 0);
+    const int64_t small = kin_screen_gpu_small_graph(gpu, k + 1, 0);
     kin_gpu_close(ctx, gpu);
     kith_ctx_free(ctx);
     return small < rows ? rows : small + small / 4; /* some may be equal */

@@ -23,7 +23,7 @@ kith_ctx *test_ctx_on(const char *device, int32_t threads, uint64_t gpu_memory);
 bool test_gpus_are_few(void);
 
 /* So many rows, or more where this chip takes a graph of them with k neighbours for a small one,
- * which has no stages (fused_stage.h). */
+ * which has no stages (screen_stage_gpu.h). */
 int64_t test_rows_with_stages(int64_t rows, int64_t k);
 /* The processor at its best, all threads. */
 kith_ctx *test_cpu_ctx(void);

@@ -61,11 +61,11 @@ static uint16_t half_of(int value)
 
 void test_join_round(test_join *s)
 {
-    const int64_t item = s->type == KIN_FUSED_S8 ? 1 : 2;
+    const int64_t item = s->type == KIN_SCREEN_GPU_S8 ? 1 : 2;
     const int64_t row_bytes =
-        (s->cols * item + KIN_FUSED_SLICE - 1) / KIN_FUSED_SLICE * KIN_FUSED_SLICE;
+        (s->cols * item + KIN_SCREEN_GPU_SLICE - 1) / KIN_SCREEN_GPU_SLICE * KIN_SCREEN_GPU_SLICE;
     unsigned char *rounded = test_host_room((size_t)(s->points * row_bytes));
-    kin_fused_facts *facts = test_host_room((size_t)s->points * sizeof *facts);
+    kin_screen_gpu_facts *facts = test_host_room((size_t)s->points * sizeof *facts);
     s->values = test_host_room((size_t)(s->points * s->cols));
     s->terms = test_host_room((size_t)s->points * sizeof *s->terms);
     s->symmetric = true;
@@ -73,7 +73,7 @@ void test_join_round(test_join *s)
         int32_t square = 0;
         for (int32_t c = 0; c < s->cols; c++) {
             const uint64_t draw = kin_random_next(&s->seed) >> 32;
-            const bool bytes = s->type == KIN_FUSED_S8;
+            const bool bytes = s->type == KIN_SCREEN_GPU_S8;
             const int value = bytes ? (int)(draw & 255) - 128 : (int)(draw % 17) - 8;
             const uint16_t half = half_of(value);
             s->values[p * s->cols + c] = (int8_t)value;
@@ -84,14 +84,14 @@ void test_join_round(test_join *s)
         s->terms[p] = square;
         if (s->products) {
             const int32_t any = (int32_t)kin_random_below(&s->seed, 2000001) - 1000000;
-            s->terms[p] = s->type == KIN_FUSED_S8 ? any : 0;
+            s->terms[p] = s->type == KIN_SCREEN_GPU_S8 ? any : 0;
         }
         facts[p].term.i = s->terms[p];
-        if (s->type == KIN_FUSED_F16) {
+        if (s->type == KIN_SCREEN_GPU_F16) {
             facts[p].term.f = (float)s->terms[p];
         }
     }
-    kin_fused_set *set = &s->job.points.set;
+    kin_screen_gpu_set *set = &s->job.points.set;
     set->frame.type = s->type;
     set->frame.cols = s->cols;
     set->frame.row_bytes = (int32_t)row_bytes;
@@ -116,8 +116,8 @@ static uint32_t order_between(const test_join *s, uint32_t to, uint32_t other)
         product += a[c] * b[c];
     }
     const int32_t cost = s->terms[to] + s->terms[other] - 2 * product;
-    return s->type == KIN_FUSED_S8 ? kin_graph_order_of_int(cost)
-                                   : kin_graph_order_of_float((float)cost);
+    return s->type == KIN_SCREEN_GPU_S8 ? kin_graph_order_of_int(cost)
+                                        : kin_graph_order_of_float((float)cost);
 }
 
 /* ---- Samples and lists ----------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ enum { TEST_JOIN_LENGTH = 8 /* of a list */, TEST_JOIN_HELD = 16 };
 
 typedef struct test_join {
     const char *name;
-    kin_fused_type type;
+    kin_screen_gpu_type type;
     int32_t cols;
     int64_t points;
     int32_t forward;

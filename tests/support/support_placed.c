@@ -51,12 +51,12 @@ test_placed test_place(const kith_matrix *m, kith_metric metric, int64_t skew)
         (uint64_t)((m->rows - 1) * m->stride_bytes + (int64_t)m->cols * kith_dtype_bytes(m->dtype));
     test_placed p = {.block = test_device_room(bytes + (uint64_t)skew)};
     test_must(kin_gpu_upload(test_device_ctx, test_device, p.block + skew, m->data, bytes));
-    p.rows = (kin_fused_rows){.data = p.block + skew,
-                              .rows = m->rows,
-                              .stride_bytes = m->stride_bytes,
-                              .cols = m->cols,
-                              .dtype = m->dtype,
-                              .metric = metric};
+    p.rows = (kin_screen_gpu_rows){.data = p.block + skew,
+                                   .rows = m->rows,
+                                   .stride_bytes = m->stride_bytes,
+                                   .cols = m->cols,
+                                   .dtype = m->dtype,
+                                   .metric = metric};
     return p;
 }
 
@@ -80,9 +80,9 @@ kin_row_transform *test_transforms(const test_placed *p, uint8_t **degenerate, u
     kin_row_transform *out = test_device_room(n * sizeof *out);
     *degenerate = test_device_room(n);
     uint64_t *found = test_filled(0, sizeof *found);
-    const kin_fused_transform job = {
+    const kin_screen_gpu_transform job = {
         .rows = p->rows, .transforms = out, .degenerate = *degenerate, .count = found};
-    test_launch(test_device->module->fused->transform(test_device->stream, &job), "transform");
+    test_launch(test_device->module->screen->transform(test_device->stream, &job), "transform");
     uint64_t *got = test_fetched(found, sizeof *found);
     *count = *got;
     free(got);

@@ -25,7 +25,7 @@ void test_settle(const char *what, int64_t cases);
 
 typedef struct test_placed {
     unsigned char *block; /* kin_gpu_free(test_device, ...) gives it back */
-    kin_fused_rows rows;
+    kin_screen_gpu_rows rows;
 } test_placed;
 
 /* `skew` bytes behind an aligned address. */

@@ -124,10 +124,10 @@ static void fill_tables(const kin_gpu_module *given)
     ops = given->ops;
     t->module = *given;
     t->module.ops = &t->ops;
-    t->module.fused = &t->fused;
+    t->module.screen = &t->screen;
     t->module.tree = &t->tree;
     t->module.graph = &t->graph;
-    t->fused = *given->fused;
+    t->screen = *given->screen;
     t->tree = *given->tree;
     t->graph = *given->graph;
     t->ops = *ops;

@@ -4,9 +4,9 @@
 #ifndef SUPPORT_REFERENCE_H
 #define SUPPORT_REFERENCE_H
 
-#include "fused/fused_kernels.h"
 #include "gpu/gpu.h"
 #include "graph/graph_kernels.h"
+#include "screen/screen_kernels.h"
 #include "tree/tree_kernels.h"
 
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ extern test_reference_counts test_counts;
 typedef struct test_reference_tables {
     kin_gpu_module module;
     kin_gpu_ops ops;
-    kin_fused_kernels fused;
+    kin_screen_gpu_kernels screen;
     kin_tree_kernels tree;
     kin_graph_gpu_kernels graph;
 } test_reference_tables;

@@ -109,31 +109,32 @@ void test_bench_tell(test_bench *b, const char *what, const char *kind, int64_t 
     }
 }
 
-kin_fused_frame test_screen_frame(kin_bound_kind kind)
+kin_screen_gpu_frame test_screen_frame(kin_bound_kind kind)
 {
-    return (kin_fused_frame){.type = kind == KIN_BOUND_INTEGER ? KIN_FUSED_S8 : KIN_FUSED_F16,
-                             .bound = kind,
-                             .cols = 8,
-                             .row_bytes = 128,
-                             .scale = kind == KIN_BOUND_INTEGER ? 1.0 : 0x1p-7,
-                             .kappa = kind == KIN_BOUND_INTEGER ? 0.0 : 128 * 0x1p-24,
-                             .key_scale = 1.0,
-                             .reach_scale = 1.0};
+    return (kin_screen_gpu_frame){.type = kind == KIN_BOUND_INTEGER ? KIN_SCREEN_GPU_S8
+                                                                    : KIN_SCREEN_GPU_F16,
+                                  .bound = kind,
+                                  .cols = 8,
+                                  .row_bytes = 128,
+                                  .scale = kind == KIN_BOUND_INTEGER ? 1.0 : 0x1p-7,
+                                  .kappa = kind == KIN_BOUND_INTEGER ? 0.0 : 128 * 0x1p-24,
+                                  .key_scale = 1.0,
+                                  .reach_scale = 1.0};
 }
 
-void test_screen_run(test_bench *b, const kin_fused_screen *job)
+void test_screen_run(test_bench *b, const kin_screen_gpu_screen *job)
 {
     assert_int_equal(setenv("KITH_GPU_UNIT", b->unit, 1), 0);
-    test_bench_launched(b, b->gpu->module->fused->screen(b->gpu->stream, job), b->unit);
+    test_bench_launched(b, b->gpu->module->screen->screen(b->gpu->stream, job), b->unit);
 }
 
-double test_cost_of_order(kin_fused_type type, uint32_t order)
+double test_cost_of_order(kin_screen_gpu_type type, uint32_t order)
 {
-    kin_fused_word w = {.u = order ^ 0x80000000U};
-    if (type == KIN_FUSED_F16 && order < 0x80000000U) {
+    kin_screen_gpu_word w = {.u = order ^ 0x80000000U};
+    if (type == KIN_SCREEN_GPU_F16 && order < 0x80000000U) {
         w.u = ~order;
     }
-    return type == KIN_FUSED_S8 ? (double)w.i : (double)w.f;
+    return type == KIN_SCREEN_GPU_S8 ? (double)w.i : (double)w.f;
 }
 
 float test_float_above(double x)
@@ -160,18 +161,18 @@ static int compare_costs(const void *a, const void *b)
  * less each is in one of the i parts before. */
 bool test_are_parts(uint32_t *costs, uint32_t *parts)
 {
-    enum { PARTS = KIN_FUSED_TILE / KIN_FUSED_PART };
+    enum { PARTS = KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_PART };
     bool right = true;
-    qsort(costs, KIN_FUSED_TILE, sizeof *costs, compare_costs);
+    qsort(costs, KIN_SCREEN_GPU_TILE, sizeof *costs, compare_costs);
     qsort(parts, PARTS, sizeof *parts, compare_costs);
     for (int i = 0; i < PARTS; i++) {
         int less = 0;
         int at_most = 0;
-        for (int j = 0; j < KIN_FUSED_TILE; j++) {
+        for (int j = 0; j < KIN_SCREEN_GPU_TILE; j++) {
             less += costs[j] < parts[i];
             at_most += costs[j] <= parts[i];
         }
-        right = right && at_most > i && at_most > less && less <= i * KIN_FUSED_PART;
+        right = right && at_most > i && at_most > less && less <= i * KIN_SCREEN_GPU_PART;
     }
     return right;
 }

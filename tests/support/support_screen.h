@@ -3,8 +3,8 @@
 #ifndef SUPPORT_SCREEN_H
 #define SUPPORT_SCREEN_H
 
-#include "fused/fused_kernels.h"
 #include "gpu/gpu.h"
+#include "screen/screen_kernels.h"
 
 enum { TEST_BLOCKS = 64 };
 
@@ -45,15 +45,15 @@ void test_bench_tell(test_bench *b, const char *what, const char *kind, int64_t 
                      double want, double got);
 
 /* A frame of few columns for a bound of that kind. */
-kin_fused_frame test_screen_frame(kin_bound_kind kind);
+kin_screen_gpu_frame test_screen_frame(kin_bound_kind kind);
 /* Sets KITH_GPU_UNIT, launches, waits. */
-void test_screen_run(test_bench *b, const kin_fused_screen *job);
+void test_screen_run(test_bench *b, const kin_screen_gpu_screen *job);
 
 int test_compare_doubles(const void *a, const void *b);
 /* Whether these can be the least costs of the parts of a tile that has these costs. Sorts both. */
 bool test_are_parts(uint32_t *costs, uint32_t *parts);
 
-double test_cost_of_order(kin_fused_type type, uint32_t order);
+double test_cost_of_order(kin_screen_gpu_type type, uint32_t order);
 /* The least float that is not below x. */
 float test_float_above(double x);
 

@@ -3,7 +3,7 @@
 #ifndef SUPPORT_SETS_H
 #define SUPPORT_SETS_H
 
-#include "exact/exact_set.h"
+#include "screen/screen_set.h"
 
 /* Component i of what the panels hold at a position. */
 double test_stored(const kin_set *set, int64_t position, int32_t i);

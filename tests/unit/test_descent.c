@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "exact/exact_corpus.h"
 #include "exact/exact_search.h"
 #include "graph/graph_start.h"
+#include "screen/screen_corpus.h"
 #include "support/support_answers.h"
 #include "support/support_descents.h"
 #include "support/support_faulty.h"

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "exact/exact_corpus.h"
 #include "graph/graph_join.h"
 #include "graph/graph_start.h"
 #include "host/host_cpu.h"
+#include "screen/screen_corpus.h"
 #include "select/select_word.h"
 #include "support/support_keys.h"
 #include "support/support_matcher.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The theorem of exact_bound.h on the rounded rows that the screen sees, with a unit that is as
+ * The theorem of screen_bound.h on the rounded rows that the screen sees, with a unit that is as
  * wrong as its kappa allows, always to the worse side: for all points i, j of a query with
  * key(j) <= key(i), neither the reach that key(i) proves nor the one that cost(i) proves may
  * discard j. A bound that forgets a part must be seen to fail: the same checks run on such mutants.
@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "exact/exact_screen.h"
-#include "exact/exact_set.h"
 #include "host/host_cpu.h"
 #include "metric/metric.h"
+#include "screen/screen.h"
+#include "screen/screen_set.h"
 #include "support/support_keys.h"
 #include "support/support_sets.h"
 #include "support/support_shapes.h"

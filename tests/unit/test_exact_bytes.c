@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "exact/exact_corpus.h"
 #include "host/host_cpu.h"
+#include "screen/screen_corpus.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_keys.h"

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
 #include "host/host_cpu.h"
 #include "oracle/plain_knn.h"
+#include "screen/screen_corpus.h"
+#include "screen/screen_prepare.h"
 #include "support/support_keys.h"
 
 #include <math.h>

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "exact/exact_answer.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_list.h"
-#include "exact/exact_prepare.h"
 #include "host/host_cpu.h"
+#include "screen/screen_corpus.h"
+#include "screen/screen_list.h"
+#include "screen/screen_prepare.h"
 #include "support/support_answers.h"
 #include "support/support_keys.h"
 #include "support/support_sets.h"

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "exact/exact_corpus.h"
 #include "exact/exact_search.h"
 #include "host/host_cpu.h"
 #include "kith/kith_papers.h"
+#include "screen/screen_corpus.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_keys.h"

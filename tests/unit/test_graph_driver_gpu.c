@@ -95,30 +95,30 @@ static int hand(kin_gpu_stream *stream, const kin_graph_gpu_hand *job)
     return error;
 }
 
-static int plan(kin_gpu_stream *stream, const kin_fused_plan *job)
+static int plan(kin_gpu_stream *stream, const kin_screen_gpu_plan *job)
 {
     const kin_gpu_module *given = kin_gpu_get_module();
     const int before = given->ops->wait(stream);
     const uint64_t near_pairs = job->met[0];
     const uint64_t far_pairs = job->met[1];
-    int error = before != 0 ? before : given->fused->plan(stream, job);
+    int error = before != 0 ? before : given->screen->plan(stream, job);
     error = error != 0 ? error : given->ops->wait(stream);
     launched.near_pairs += (int64_t)(job->met[0] - near_pairs);
     launched.far_pairs += (int64_t)(job->met[1] - far_pairs);
     return error;
 }
 
-static int screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+static int screen(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
 {
     const kin_gpu_module *given = kin_gpu_get_module();
     const int error = given->ops->wait(stream);
-    launched.loose += job->mode == KIN_FUSED_LISTS && *job->unit_count > 0;
+    launched.loose += job->mode == KIN_SCREEN_GPU_LISTS && *job->unit_count > 0;
     launched.most_loose =
         launched.loose > launched.most_loose ? launched.loose : launched.most_loose;
-    return error != 0 ? error : given->fused->screen(stream, job);
+    return error != 0 ? error : given->screen->screen(stream, job);
 }
 
-static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
+static int tighten(kin_gpu_stream *stream, const kin_screen_gpu_tighten *job)
 {
     launched.loose = job->lists.words != NULL ? 0 : launched.loose;
     return kin_gpu_get_module()->fused->tighten(stream, job);
@@ -132,9 +132,9 @@ static kin_gpu *gpu_of(kith_ctx *ctx, uint64_t budget)
     test_tables.graph.join = join;
     test_tables.graph.fill = fill;
     test_tables.graph.hand = hand;
-    test_tables.fused.plan = plan;
-    test_tables.fused.screen = screen;
-    test_tables.fused.tighten = tighten;
+    test_tables.screen.plan = plan;
+    test_tables.screen.screen = screen;
+    test_tables.screen.tighten = tighten;
     return gpu;
 }
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "exact/exact_corpus.h"
 #include "graph/graph_start.h"
+#include "screen/screen_corpus.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_descents.h"

@@ -45,7 +45,7 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const test_job *job, const k
                        bool *declined)
 {
     const kin_request request = request_of(job);
-    const kin_fused_query query = {job->queries, "queries", &request, 0, out};
+    const kin_exact_gpu_query query = {job->queries, "queries", &request, 0, out};
     return kin_tree_gpu_search(ctx, gpu, job->points, &query, declined);
 }
 
@@ -267,7 +267,7 @@ static void as_planned(void **state)
                         .metric = KITH_EUCLIDEAN,
                         .k = ks[i / 2]};
         const kin_request request = request_of(&job);
-        const kin_fused_need need =
+        const kin_exact_gpu_need need =
             kin_tree_gpu_plan_need(job.points, job.queries, &request, PLENTY);
         kith_ctx *ctx = test_progress_ctx();
         kin_gpu *gpu = gpu_of(ctx, PLENTY);

@@ -12,11 +12,11 @@
 #include <cmocka.h>
 
 #include "base/base_try.h"
-#include "fused/fused_kernels.h"
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "gpu/gpu.h"
 #include "graph/graph_gpu.h"
 #include "host/host_cpu.h"
+#include "screen/screen_kernels.h"
 #include "support/support_answers.h"
 #include "support/support_mixture.h"
 #include "support/support_reference.h"
@@ -88,9 +88,9 @@ static kith_status solve_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *p
                                kith_neighbors *out)
 {
     const kin_request request = request_of(points, k);
-    const kin_fused_query query = {.name = "points", .request = &request, .out = out};
+    const kin_exact_gpu_query query = {.name = "points", .request = &request, .out = out};
     kin_gpu_enter(gpu);
-    const kith_status status = kin_fused_search(ctx, gpu, points, &query);
+    const kith_status status = kin_exact_gpu_search(ctx, gpu, points, &query);
     kin_gpu_leave(gpu);
     return status;
 }
@@ -157,8 +157,8 @@ static void searches_are_divided(void **state)
     assert_int_equal(kith_search(ctx, &points, &queries, &params, &truth, NULL), KITH_OK);
     kin_gpu *gpu = open_team(ctx, 3);
     kin_gpu_enter(gpu);
-    const kin_fused_query query = {&queries, "queries", &request, 0, &found};
-    assert_int_equal(kin_fused_search(ctx, gpu, &points, &query), KITH_OK);
+    const kin_exact_gpu_query query = {&queries, "queries", &request, 0, &found};
+    assert_int_equal(kin_exact_gpu_search(ctx, gpu, &points, &query), KITH_OK);
     kin_gpu_leave(gpu);
     assert_true(test_answers_equal(&found, &truth));
     assert_true(kin_gpu_team_member(gpu->team, 2)->peak > 0);

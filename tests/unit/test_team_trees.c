@@ -131,8 +131,8 @@ static solved solve(kith_ctx *ctx, kin_gpu *gpu, const setting *s, const data *d
 {
     const kin_request request = request_of(s, d);
     solved a = {.out = test_answer_make(s->rows, s->k)};
-    const kin_fused_query query = {s->graph ? NULL : &d->queries, s->graph ? "points" : "queries",
-                                   &request, 0, &a.out};
+    const kin_exact_gpu_query query = {s->graph ? NULL : &d->queries,
+                                       s->graph ? "points" : "queries", &request, 0, &a.out};
     memset(&ctx->report, 0, sizeof ctx->report);
     kin_gpu_enter(gpu);
     gpu->peak = gpu->held;
@@ -253,7 +253,7 @@ static void budgets_of(const setting *s)
 {
     data d = data_of(s);
     const kin_request request = request_of(s, &d);
-    const kin_fused_need need =
+    const kin_exact_gpu_need need =
         kin_tree_gpu_plan_need(&d.points, s->graph ? NULL : &d.queries, &request, UINT64_MAX);
     solved plenty = solve_by(s, &d, 1, 0);
     for (uint64_t budget = need.whole_bytes; budget > 1 << 18;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "gpu/gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
@@ -40,7 +40,7 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const test_job *job, kith_me
                        const kith_neighbors *out, bool *declined)
 {
     const kin_request request = request_of(job, method);
-    const kin_fused_query query = {job->queries, "queries", &request, 0, out};
+    const kin_exact_gpu_query query = {job->queries, "queries", &request, 0, out};
     return kin_tree_gpu_search(ctx, gpu, job->points, &query, declined);
 }
 
@@ -271,13 +271,13 @@ static void tree_as_planned(int64_t points, int32_t cols, int64_t leaf_points)
     kith_ctx *ctx = test_progress_ctx();
     kin_gpu *gpu = gpu_of(ctx, PLENTY);
     test_rows rows = test_trees_rows(KITH_F32, points, cols, SHAPE_GAUSS, 12);
-    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
-    const kin_fused_rows given = {.data = rows.matrix.data,
-                                  .rows = points,
-                                  .stride_bytes = cols * (int64_t)sizeof(float),
-                                  .cols = cols,
-                                  .dtype = KITH_F32,
-                                  .metric = KITH_EUCLIDEAN};
+    const kin_screen_gpu_device on = kin_screen_gpu_device_of(ctx, gpu);
+    const kin_screen_gpu_rows given = {.data = rows.matrix.data,
+                                       .rows = points,
+                                       .stride_bytes = cols * (int64_t)sizeof(float),
+                                       .cols = cols,
+                                       .dtype = KITH_F32,
+                                       .metric = KITH_EUCLIDEAN};
     kin_tree_gpu tree;
     assert_int_equal(kin_tree_gpu_make(&on, &given, NULL, points, leaf_points, &tree), KITH_OK);
     printf("%" PRId64 " x %d: %" PRIu64 " bytes, %" PRIu64 " at the peak; planned %" PRIu64 "\n",

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "fused/fused_search.h"
+#include "exact/exact_search_gpu.h"
 #include "gpu/gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
@@ -88,13 +88,13 @@ static kith_status solve(const input *in, kith_ctx *ctx, kin_gpu *gpu, kind what
     const kith_matrix corpus = with_stride(what == STRIPES ? &in->small : &in->large);
     const kith_matrix queries = with_stride(what == STRIPES ? &in->large : &in->small);
     *out = test_answer_make(what == GRAPH ? corpus.rows : queries.rows, K);
-    const kin_fused_query query = {.queries = what == GRAPH ? NULL : &queries,
-                                   .name = what == GRAPH ? "points" : "queries",
-                                   .request = &request,
-                                   .out = out};
+    const kin_exact_gpu_query query = {.queries = what == GRAPH ? NULL : &queries,
+                                       .name = what == GRAPH ? "points" : "queries",
+                                       .request = &request,
+                                       .out = out};
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
     kin_gpu_enter(gpu);
-    const kith_status status = kin_fused_search(ctx, gpu, &corpus, &query);
+    const kith_status status = kin_exact_gpu_search(ctx, gpu, &corpus, &query);
     kin_gpu_leave(gpu);
     assert_int_equal(gpu->held, 0);
     assert_false(kin_gpu_ahead_end(gpu)); /* nothing is left under way */

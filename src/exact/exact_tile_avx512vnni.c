@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Tile kernels for AVX-512 VNNI: 64 products of s8 or 32 of s16 an instruction.
- * Contract: exact_tile.h. Not used: vpdpbusds, vpdpwssds, which saturate; the intrinsics, with
- * which gcc 12 copies and spills the accumulators in every step.
- *
- * This file is short because a machine's flags are a file's: exact_tile_x86.inc has the kernels. */
-#if defined(__x86_64__)
-#include "exact/exact_tile_x86.inc"
-#endif

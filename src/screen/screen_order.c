@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Each row is reduced to a sketch of 32 floats: components are added into 32 buckets with
+ * random signs (a count sketch: Charikar, Chen, Farach-Colton 2002), which keeps distances roughly
+ * and reads the data once. Rows of up to 32 components are their own sketch. The sketches are then
+ * halved again and again, each time at the median along the direction in which a sample of the part
+ * spreads most (a few steps of power iteration), until runs of KIN_ORDER_RUN rows remain.
+ *
+ * Cost. One read of the data; then n * 32 multiply-adds for each of log2(n / 32) levels.
+ *
+ * Tried and dropped: splitting on full rows (as many reads of the data as there are levels).
+ */
+#include "screen/screen_prepare.h"
+
+#include "base/base_random.h"
+#include "base/base_size.h"
+#include "host/host_threads.h"
+
+#include <math.h>
+
+enum {
+    SKETCH = 32,
+    LANES = 4,
+    SMALL = 1024, /* fewer rows are not worth it */
+    SAMPLE = 128, /* rows that a direction is estimated from */
+    POWER_STEPS = 4,
+    ROWS_A_TASK = 64 /* some tasks of the 256 pivots of a GPU, too */
+};
+
+typedef struct sketching {
+    const kin_rows *rows;
+    const kin_distance *distance;
+    const uint32_t *order;
+    int64_t count;
+    float *signs; /* by component */
+    float *sketches;
+    double *values; /* a row for each thread */
+    int64_t wide;
+} sketching;
+
+static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
+{
+    const sketching *s = arg;
+    double *values = s->values + (int64_t)thread * s->wide;
+    (void)kin_metric_load(s->distance, s->rows, s->order[i], values);
+    float *sketch = s->sketches + i * SKETCH;
+    memset(sketch, 0, SKETCH * sizeof *sketch);
+    for (int64_t first = 0; first < s->wide; first += SKETCH) {
+        for (int64_t j = 0; j < SKETCH; j++) {
+            sketch[j] += s->signs[first + j] * (float)values[first + j];
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- Halving -------------------------------------------------------------------------------- */
+
+typedef struct part {
+    int64_t first;
+    int64_t count;
+} part;
+
+typedef struct halving {
+    const float *sketches;
+    uint32_t *index; /* positions of sketches, permuted */
+    uint64_t *words; /* scratch, one a row */
+    const part *parts;
+} halving;
+
+static const float *sketch_of(const halving *h, int64_t i)
+{
+    return h->sketches + (int64_t)h->index[i] * SKETCH;
+}
+
+static float dot(const float *a, const float *b)
+{
+    float sums[LANES] = {0.0F};
+    for (int j = 0; j < SKETCH; j += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            sums[lane] += a[j + lane] * b[j + lane];
+        }
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/* The direction of largest spread of a sample of a part, by power iteration on its covariance. A
+ * poor one costs time, not correctness; infinities and NaN end up in one half. */
+static void choose_direction(const halving *h, part p, float *direction)
+{
+    const int64_t sample = kin_min_i64(p.count, SAMPLE);
+    float mean[SKETCH] = {0.0F};
+    for (int64_t i = 0; i < sample; i++) {
+        const float *x = sketch_of(h, p.first + i * p.count / sample);
+        for (int j = 0; j < SKETCH; j++) {
+            mean[j] += x[j] / (float)sample;
+        }
+    }
+    for (int j = 0; j < SKETCH; j++) {
+        direction[j] = 1.0F + (float)j / SKETCH;
+    }
+    for (int step = 0; step < POWER_STEPS; step++) {
+        float next[SKETCH] = {0.0F};
+        const float offset = dot(mean, direction);
+        for (int64_t i = 0; i < sample; i++) {
+            const float *x = sketch_of(h, p.first + i * p.count / sample);
+            const float along = dot(x, direction) - offset;
+            for (int j = 0; j < SKETCH; j++) {
+                next[j] += along * (x[j] - mean[j]);
+            }
+        }
+        const float length = sqrtf(dot(next, next));
+        if (!(length > 0.0F) || !isfinite(length)) {
+            return;
+        }
+        for (int j = 0; j < SKETCH; j++) {
+            direction[j] = next[j] / length;
+        }
+    }
+}
+
+/* Runs of KIN_ORDER_RUN in the first half: whole ones. */
+static int64_t first_half(int64_t count)
+{
+    return kin_round_up(count / 2, KIN_ORDER_RUN);
+}
+
+static uint32_t order_of_float(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+static kith_status halve(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const halving *h = arg;
+    const part p = h->parts[task];
+    float direction[SKETCH];
+    choose_direction(h, p, direction);
+    uint64_t *words = h->words + p.first;
+    for (int64_t i = 0; i < p.count; i++) {
+        const float along = dot(sketch_of(h, p.first + i), direction);
+        words[i] = (uint64_t)order_of_float(along) << 32 | h->index[p.first + i];
+    }
+    kin_select_nth_word(words, p.count, first_half(p.count));
+    for (int64_t i = 0; i < p.count; i++) {
+        h->index[p.first + i] = (uint32_t)words[i];
+    }
+    return KITH_OK;
+}
+
+/* Level by level: the parts of a level are independent. */
+static kith_status halve_all(kith_ctx *ctx, halving *h, part *parts, part *next, int64_t count)
+{
+    int64_t level = 1;
+    parts[0] = (part){0, count};
+    while (level > 0) {
+        h->parts = parts;
+        KIN_TRY(kin_parallel(ctx, "prepare", level, halve, h));
+        int64_t made = 0;
+        for (int64_t i = 0; i < level; i++) {
+            const int64_t left = first_half(parts[i].count);
+            const part halves[2] = {{parts[i].first, left},
+                                    {parts[i].first + left, parts[i].count - left}};
+            for (int side = 0; side < 2; side++) {
+                if (halves[side].count > KIN_ORDER_RUN) {
+                    next[made++] = halves[side];
+                }
+            }
+        }
+        part *swap = parts;
+        parts = next;
+        next = swap;
+        level = made;
+    }
+    return KITH_OK;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------ */
+
+/* Sketches, and their halving. */
+typedef struct ordering {
+    sketching s;
+    halving h;
+    part *parts;
+    part *next;
+    uint32_t *copy;
+    int32_t threads;
+} ordering;
+
+static void name_arrays(kin_layout *layout, void *job)
+{
+    ordering *o = job;
+    const uint64_t n = (uint64_t)o->s.count;
+    const uint64_t wide = (uint64_t)o->s.wide;
+    const uint64_t parts = n / KIN_ORDER_RUN + 2;
+    o->s.signs = kin_layout_array(layout, wide, sizeof *o->s.signs);
+    o->s.values = kin_layout_zeros(layout, wide * (uint64_t)o->threads, sizeof *o->s.values);
+    o->s.sketches = kin_layout_array(layout, n, SKETCH * sizeof *o->s.sketches);
+    o->h.words = kin_layout_array(layout, n, sizeof *o->h.words);
+    o->h.index = kin_layout_array(layout, n, sizeof *o->h.index);
+    o->copy = kin_layout_array(layout, n, sizeof *o->copy);
+    o->parts = kin_layout_array(layout, parts, sizeof *o->parts);
+    o->next = kin_layout_array(layout, parts, sizeof *o->next);
+}
+
+void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, int32_t threads)
+{
+    if (count > SMALL) {
+        ordering o = {.s = {.count = count, .wide = kin_round_up(cols, SKETCH)},
+                      .threads = threads};
+        kin_layout_passing(plan, name_arrays, &o);
+    }
+}
+
+static kith_status make_sketches(kith_ctx *ctx, sketching *s)
+{
+    uint64_t state = 7;
+    const bool own = s->wide == SKETCH; /* the row is its own sketch */
+    for (int64_t i = 0; i < s->wide; i++) {
+        s->signs[i] = own || (kin_random_next(&state) >> 63) != 0 ? 1.0F : -1.0F;
+    }
+    return kin_parallel_rows(ctx, "prepare", s->count, ROWS_A_TASK, sketch_rows, s);
+}
+
+kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
+                           int64_t count, uint32_t *order)
+{
+    return count > SMALL ? kin_order_always(ctx, rows, distance, count, order) : KITH_OK;
+}
+
+kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
+                             int64_t count, uint32_t *order)
+{
+    ordering o = {.s = {.rows = rows,
+                        .distance = distance,
+                        .order = order,
+                        .count = count,
+                        .wide = kin_round_up(rows->matrix.cols, SKETCH)},
+                  .threads = ctx->threads};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &o, "an order of the points"));
+    KIN_TRY(make_sketches(ctx, &o.s));
+    for (int64_t i = 0; i < count; i++) {
+        o.h.index[i] = (uint32_t)i;
+    }
+    o.h.sketches = o.s.sketches;
+    KIN_TRY(halve_all(ctx, &o.h, o.parts, o.next, count));
+    memcpy(o.copy, order, (size_t)count * sizeof *o.copy);
+    for (int64_t i = 0; i < count; i++) {
+        order[i] = o.copy[o.h.index[i]];
+    }
+    return KITH_OK;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The test of the Hopper screen, and what becomes of pairs that pass it. A thread whose products of
+ * a row with the columns of a gate have one that passes asks each column's own gate, and writes
+ * what is left, a burst, to its warp's ring in shared memory. Drain warps make the precise test and
+ * push candidates, or pairs of shadows that wait for a look, so that the tensor cores do not wait
+ * for global memory and its atomics.
+ *
+ * A ring has one writer and one reader. Bursts below head are complete (the writer fences before it
+ * moves head); bursts below tail may be written over.
+ */
+#ifndef KIN_SCREEN_WGMMA_TEST_CUH
+#define KIN_SCREEN_WGMMA_TEST_CUH
+
+#include "screen/screen_directed.h"
+#include "screen/screen_wgmma_block.cuh"
+
+/* a - b for a threshold: rounded down. */
+static __device__ __forceinline__ float subtract_down(float a, float b)
+{
+    return kin_down_sub(a, b);
+}
+
+static __device__ __forceinline__ int32_t subtract_down(int32_t a, int32_t b)
+{
+    return a - b;
+}
+
+enum { GATES = KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE, GATE_STEPS = KIN_SCREEN_GPU_GATE / 8 };
+
+/* The thresholds of one row for a tile. */
+template <typename ACC> struct row_test {
+    ACC row;
+    ACC col;
+};
+
+/* One threshold for both ends: v below it discards the pair for the row and for every column of the
+ * gate. */
+template <typename ACC>
+static __device__ __forceinline__ ACC threshold_of(row_test<ACC> test, const tile_facts *facts,
+                                                   int gate, bool two_sided)
+{
+    const ACC col = subtract_down(test.col, word_of(facts->worst.gate[gate], test.col));
+    return two_sided && col < test.row ? col : test.row;
+}
+
+/* A warp at a tile. */
+typedef struct testing {
+    shared_state *s;
+    const tile_facts *facts;
+    place *at;
+    uint32_t row0; /* of its group */
+    int32_t warp;
+    int32_t thread; /* of the group */
+    bool two_sided;
+    bool defers; /* pairs wait for a look */
+} testing;
+
+/* Of this block; lighter than __threadfence_block, which is sequentially consistent. */
+static __device__ __forceinline__ void publish_fence(void)
+{
+    asm volatile("fence.acq_rel.cta;" ::: "memory");
+}
+
+/* Bursts below head become visible to the drain. */
+static __device__ __forceinline__ void publish(const testing &t)
+{
+    publish_fence();
+    __syncwarp();
+    if (t.thread % 32 == 0) {
+        volatile_store(&t.s->head[t.warp], t.at->head);
+    }
+}
+
+/* Until a burst of each lane fits. */
+static __device__ __forceinline__ void wait_for_room(const testing &t)
+{
+    if (t.at->head - t.at->tail > RING - 32) {
+        publish(t); /* the drain cannot empty what it does not see */
+        do {        /* all lanes go by what the first one sees */
+            t.at->tail = __shfl_sync(0xffffffffu, volatile_load(&t.s->tail[t.warp]), 0);
+        } while (t.at->head - t.at->tail > RING - 32);
+    }
+}
+
+/* Which products with the columns of a gate pass, by the gates of their own columns. */
+template <bool STARTS, int GATE, int HALF, typename ACC>
+static __device__ __forceinline__ uint32_t find_passing(const testing &t, row_test<ACC> test,
+                                                        const ACC (&acc)[64])
+{
+    const int32_t quarter = t.thread % 4;
+    uint32_t found = 0;
+#pragma unroll
+    for (int i = 0; i < BURST; i++) {
+        const int j = GATE * GATE_STEPS + i / 2;
+        ACC v = acc[4 * j + 2 * HALF + i % 2];
+        ACC least = test.row;
+        ACC two[2] = {0, 0};
+        if (!STARTS) {
+            load_two(t.facts->half, j, quarter, two);
+            v = less_half(v, two[i % 2]);
+        }
+        if (t.two_sided) {
+            load_two(t.facts->gates, j, quarter, two);
+            const ACC col = subtract_down(test.col, two[i % 2]);
+            least = col < least ? col : least;
+        }
+        found |= v >= least ? 1u << i : 0u;
+    }
+    return found;
+}
+
+/* What passes of the products with a gate's columns of a row of each lane that `has` some, by the
+ * gate. All lanes come; number: of the row among the thread's, odd ones in the upper half of a
+ * product. */
+template <bool STARTS, int GATE, int HALF, typename ACC>
+static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t number,
+                                                 row_test<ACC> test, const ACC (&acc)[64])
+{
+    const uint32_t found = has ? find_passing<STARTS, GATE, HALF>(t, test, acc) : 0;
+    const uint32_t lanes = __ballot_sync(0xffffffffu, found != 0);
+    const uint32_t lane = (uint32_t)t.thread % 32;
+    if (lanes == 0) {
+        return;
+    }
+    wait_for_room(t);
+    if (found != 0) {
+        const uint32_t at = t.at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1));
+        const uint32_t col =
+            t.facts->tile * KIN_SCREEN_GPU_TILE + GATE * KIN_SCREEN_GPU_GATE + 2 * (lane % 4);
+        *(uint4 *)burst_at<STARTS>(t.s, t.warp, at) =
+            make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
+        uint4 *to = (uint4 *)products_of<STARTS>(t.s, t.warp, at);
+#pragma unroll
+        for (int i = 0; i < 2 && !t.defers; i++) {
+            const int first = 4 * (GATE * GATE_STEPS + 2 * i) + 2 * HALF;
+            to[i] = make_uint4(to_word(acc[first]).u, to_word(acc[first + 1]).u,
+                               to_word(acc[first + 4]).u, to_word(acc[first + 5]).u);
+        }
+    }
+    t.at->head += (uint32_t)__popc(lanes);
+}
+
+/* Which of a thread's four rows have a product that passes, by gate: bit 4 gate + row. */
+template <typename ACC>
+static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, int32_t lane,
+                                                     bool two_sided, const row_test<ACC> (&test)[4],
+                                                     const ACC (&low)[64], const ACC (&high)[64])
+{
+    uint32_t hits = 0;
+#pragma unroll
+    for (int g = 0; g < GATES; g++) {
+        ACC most[4];
+#pragma unroll
+        for (int j = g * GATE_STEPS; j < (g + 1) * GATE_STEPS; j++) {
+            ACC h[2] = {0, 0};
+            load_two(facts->half, j, lane % 4, h);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
+                const ACC both = largest(less_half(acc[0], h[0]), less_half(acc[1], h[1]));
+                most[i] = j == g * GATE_STEPS ? both : largest(most[i], both);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            hits |= most[i] >= threshold_of(test[i], facts, g, two_sided) ? 1u << (4 * g + i) : 0u;
+        }
+    }
+    return hits;
+}
+
+/* hits: of the warp, own: of the thread. */
+template <int GATE, typename ACC>
+static __device__ __forceinline__ void log_gate(const testing &t, uint32_t hits, uint32_t own,
+                                                const row_test<ACC> (&test)[4],
+                                                const ACC (&low)[64], const ACC (&high)[64])
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t bit = 1u << (4 * GATE + i);
+        if ((hits & bit) == 0) {
+            continue;
+        }
+        if (i % 2 == 0) {
+            log_burst<false, GATE, 0>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
+        } else {
+            log_burst<false, GATE, 1>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
+        }
+    }
+}
+
+template <kin_screen_gpu_type TYPE, typename ACC>
+static __device__ __forceinline__ void test_tile(const params &p, const testing &t, int32_t group,
+                                                 const ACC (&low)[64], const ACC (&high)[64])
+{
+    const int32_t lane = t.thread % 32;
+    /* Of the four rows that a quad of threads shares each thread works out the thresholds of one.
+     */
+    const kin_gate_test mine =
+        kin_gate_test_of<TYPE>(p.job.rows.frame.bound, p.eps,
+                               t.s->rows[group * 128 + row_of(t.thread, lane % 4)], t.facts->worst);
+    row_test<ACC> test[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        kin_screen_gpu_word w;
+        w.u = __shfl_sync(0xffffffffu, mine.row.u, (lane & 28) + i);
+        test[i].row = word_of(w, low[0]);
+        w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
+        test[i].col = word_of(w, low[0]);
+    }
+    const uint32_t own = find_hits(t.facts, lane, t.two_sided, test, low, high);
+    const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
+    if (hits == 0) {
+        return;
+    }
+    log_gate<0>(t, hits, own, test, low, high);
+    log_gate<1>(t, hits, own, test, low, high);
+    log_gate<2>(t, hits, own, test, low, high);
+    log_gate<3>(t, hits, own, test, low, high);
+    publish(t);
+}
+
+/* ---- Draining ------------------------------------------------------------ */
+
+/* What a drain warp takes at once: up to 32 bursts of its rings, a lane each. */
+template <int WARPS> struct handful {
+    enum { RINGS = (WARPS + DRAIN_WARPS - 1) / DRAIN_WARPS };
+    uint32_t tail[RINGS];
+    uint32_t taken[RINGS];
+    uint32_t count;
+};
+
+template <int WARPS>
+static __device__ __forceinline__ handful<WARPS> look_into_rings(shared_state *s, int32_t warp)
+{
+    handful<WARPS> h = {{0}, {0}, 0};
+#pragma unroll
+    for (int i = 0; i < handful<WARPS>::RINGS; i++) {
+        const int32_t ring = warp + i * DRAIN_WARPS;
+        if (ring < WARPS) {
+            h.tail[i] = s->tail[ring]; /* moved by this warp alone */
+            const uint32_t head = __shfl_sync(0xffffffffu, volatile_load(&s->head[ring]), 0);
+            h.taken[i] = min(head - h.tail[i], 32 - h.count);
+            h.count += h.taken[i];
+        }
+    }
+    return h;
+}
+
+/* A lane's; none passing: it has none. */
+typedef struct taken_burst {
+    burst b;
+    const burst_products *products;
+} taken_burst;
+
+/* Where a product of a burst came from, and its v. */
+typedef struct found_pair {
+    uint32_t col;
+    kin_screen_gpu_word v;
+} found_pair;
+
+template <kin_screen_gpu_type TYPE, bool STARTS>
+static __device__ __forceinline__ found_pair pair_of(const params &p, const taken_burst &own,
+                                                     int32_t i)
+{
+    found_pair pair = {own.b.col + (uint32_t)(i / 2 * 8 + i % 2), own.products->v[i]};
+    const kin_screen_gpu_word half = p.job.cols.half[pair.col];
+    if (STARTS) {
+        pair.v.u -= (uint32_t)kin_start_of(p.job.cols.start_shift, half.i) + (uint32_t)half.i;
+    } else if (TYPE == KIN_SCREEN_GPU_S8) {
+        pair.v.i -= half.i;
+    } else {
+        pair.v.f = less_half(pair.v.f, half.f);
+    }
+    return pair;
+}
+
+/* Pairs of shadows wait for the look, all that a handful has side by side. */
+static __device__ __forceinline__ void defer_bursts(const params &p, const burst &own)
+{
+    uint64_t at = kin_screen_gpu_reserve(p.job.passed, (uint32_t)__popc(own.passing));
+    for (uint32_t left = own.passing; left != 0; left &= left - 1, at++) {
+        const int32_t i = __ffs((int)left) - 1;
+        kin_screen_gpu_defer(p.job, at, own.row, own.col + (uint32_t)(i / 2 * 8 + i % 2));
+    }
+}
+
+template <kin_screen_gpu_type TYPE, bool STARTS>
+static __device__ __forceinline__ void grant_bursts(const params &p, const taken_burst &own)
+{
+    for (uint32_t left = own.b.passing; left != 0; left &= left - 1) {
+        const found_pair pair = pair_of<TYPE, STARTS>(p, own, __ffs((int)left) - 1);
+        kin_screen_gpu_grant(p.job, own.b.row, pair.col,
+                             kin_screen_gpu_test<TYPE>(p.job, own.b.row, pair.col, pair.v));
+    }
+}
+
+template <kin_screen_gpu_type TYPE, bool STARTS>
+static __device__ __forceinline__ void offer_handful(const params &p, shared_state *s,
+                                                     const handful<shape<STARTS>::WARPS> &h,
+                                                     int32_t warp, int32_t lane)
+{
+    taken_burst own = {{0, 0, 0, 0}, NULL};
+    uint32_t before = 0;
+#pragma unroll
+    for (int i = 0; i < handful<shape<STARTS>::WARPS>::RINGS; i++) {
+        const uint32_t number = (uint32_t)lane - before;
+        const int32_t ring = warp + i * DRAIN_WARPS;
+        before += h.taken[i];
+        if (number < h.taken[i]) {
+            own.b = *burst_at<STARTS>(s, ring, h.tail[i] + number);
+            own.products = products_of<STARTS>(s, ring, h.tail[i] + number);
+        }
+    }
+    if (p.job.passed.pairs != NULL) {
+        defer_bursts(p, own.b);
+    } else {
+        grant_bursts<TYPE, STARTS>(p, own);
+    }
+}
+
+/* Bursts wait for global memory here, so a handful comes from all rings of the warp. */
+template <kin_screen_gpu_type TYPE, bool STARTS>
+static __device__ void drain(const params &p, shared_state *s, int32_t warp, int32_t lane)
+{
+    const int32_t WARPS = shape<STARTS>::WARPS;
+    for (;;) {
+        const uint32_t finished = __shfl_sync(0xffffffffu, volatile_load(&s->finished), 0);
+        __threadfence_block(); /* what was written before `finished` is seen below */
+        const handful<WARPS> h = look_into_rings<WARPS>(s, warp);
+        if (h.count == 0 && finished == WARPS) {
+            return;
+        }
+        if (h.count == 0) {
+            __nanosleep(200);
+            continue;
+        }
+        __threadfence_block(); /* bursts below head are complete */
+        offer_handful<TYPE, STARTS>(p, s, h, warp, lane);
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < handful<WARPS>::RINGS; i++) {
+            if (lane == 0 && h.taken[i] > 0) {
+                volatile_store(&s->tail[warp + i * DRAIN_WARPS], h.tail[i] + h.taken[i]);
+            }
+        }
+        __syncwarp();
+    }
+}
+
+#endif
