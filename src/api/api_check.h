@@ -204,8 +204,8 @@ typedef struct kin_radius_call {
 /* Where engines are told that matrices lie, and lists. Under a filter these come to the host. */
 static inline uint32_t kin_radius_place(const kin_radius_call *call)
 {
-    return (call->there ? KIN_EXACT_GPU_DATA_ON_DEVICE : 0) |
-           (call->stays && call->filter.struct_size == 0 ? KIN_EXACT_GPU_OUT_ON_DEVICE : 0);
+    return (call->there ? KIN_GPU_DATA_ON_DEVICE : 0) |
+           (call->stays && call->filter.struct_size == 0 ? KIN_GPU_OUT_ON_DEVICE : 0);
 }
 /* Lists that shall stay on a device go there, where they do not lie there. */
 kith_status kin_api_send_ranges(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_call *call,

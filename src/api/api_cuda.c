@@ -8,7 +8,7 @@
 /* CUDA's own name for "the default stream, as one stream": what NULL means to a caller. */
 static void *const DEFAULT_STREAM = (void *)0x1;
 
-enum { ON_DEVICE = KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE };
+enum { ON_DEVICE = KIN_GPU_DATA_ON_DEVICE | KIN_GPU_OUT_ON_DEVICE };
 
 kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *name,
                                 int32_t *device)
@@ -123,7 +123,7 @@ kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
 {
     *limit = (kin_api_limit){.out = out, .table = *out, .place = ON_DEVICE};
     if (request->limited || by_host) {
-        limit->place = KIN_EXACT_GPU_DATA_ON_DEVICE;
+        limit->place = KIN_GPU_DATA_ON_DEVICE;
         KIN_TRY(kin_layout_make(ctx, name_table, limit, "neighbours on their way to the device",
                                 &limit->block));
     }

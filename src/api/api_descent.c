@@ -104,7 +104,7 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                                    "is set and start is neither KITH_START_GRAPH nor auto (set "
                                    "both or none)");
     }
-    KIN_REFUSE_IF(given == KITH_START_SCREEN && !kin_exact_screens(distance), ctx, "start",
+    KIN_REFUSE_IF(given == KITH_START_SCREEN && !kin_is_screened(distance), ctx, "start",
                   "is screen and the metric is %s, which has none (use auto or random)",
                   kith_metric_name(distance->metric));
     KIN_REFUSE_IF(
@@ -169,7 +169,7 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, params, &descent));
-    KIN_FAIL_IF((place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0 && descent.init != NULL, ctx,
+    KIN_FAIL_IF((place & KIN_GPU_DATA_ON_DEVICE) != 0 && descent.init != NULL, ctx,
                 KITH_E_UNSUPPORTED, kin_at("init"),
                 "is set, and calls on device memory have none (leave it out)");
     KIN_TRY(check_start(ctx, &descent, &distance, job->points.rows, &start));

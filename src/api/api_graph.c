@@ -309,8 +309,7 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
         "has lists of %lld and k is %lld (take a k of at most that, or a graph with longer lists)",
         (long long)graph->k, (long long)wanted->k);
     *checked = *graph;
-    return (wanted->place & KIN_EXACT_GPU_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
-                                                              : KITH_OK;
+    return (wanted->place & KIN_GPU_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name) : KITH_OK;
 }
 
 static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
@@ -334,11 +333,10 @@ static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, 
                                      uint32_t place)
 {
     const int64_t first = sets->first_rows;
-    const kith_matrix part[2] = {
-        kin_exact_gpu_part_of(&sets->points, 0, first),
-        kin_exact_gpu_part_of(&sets->points, first, sets->points.rows - first)};
+    const kith_matrix part[2] = {kin_matrix_part(&sets->points, 0, first),
+                                 kin_matrix_part(&sets->points, first, sets->points.rows - first)};
     for (int i = 0; i < 2; i++) {
-        const kith_matrix *points = (place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 ? &part[i] : NULL;
+        const kith_matrix *points = (place & KIN_GPU_DATA_ON_DEVICE) == 0 ? &part[i] : NULL;
         if (part[i].rows > 0) {
             KIN_TRY(kin_fingerprint_check(ctx, &sets->graph[i], NAMES[i], points, metric));
         }
@@ -414,7 +412,7 @@ static kith_status take_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 static kith_status take_way(kith_ctx *ctx, uint32_t place, kin_merge_job *job, bool *may)
 {
     kin_choice *choice = &job->choice;
-    const bool there = (place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const bool there = (place & KIN_GPU_DATA_ON_DEVICE) != 0;
     const bool wants = job->params.recall > 0.0 || there;
     choice->descends |= choice->open && wants;
     choice->open &= !wants && kin_merge_exactness(&job->sets) != KITH_CERTIFIED;

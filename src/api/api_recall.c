@@ -268,7 +268,7 @@ static void found_distances(const kin_prepared *points, const sampling *s, int64
 static kith_status solve(kith_ctx *ctx, kin_prepared *points, const sampling *s, tally *t)
 {
     const kin_request request = {.distance = points->distance, .k = t->at, .exclude = s->rows};
-    if (kin_exact_screens(&points->distance)) {
+    if (kin_is_screened(&points->distance)) {
         const bool integer =
             kin_frame_is_integer(&points->distance, &points->rows.matrix, &s->points);
         KIN_TRY(kin_prepare_corpus(ctx, integer, t->at + 1, points));
@@ -287,7 +287,7 @@ static kith_status solve_sample(kith_ctx *ctx, sampling *s, kith_recall *out)
 {
     tally t = {0};
     kin_prepared prepared = {0};
-    const int flags = kin_exact_screens(&s->distance) ? 0 : KIN_ROWS_DISTINCT;
+    const int flags = kin_is_screened(&s->distance) ? 0 : KIN_ROWS_DISTINCT;
     KIN_HOLD(hold, ctx);
     kin_prepared_hold(&hold, &prepared);
     KIN_TRY(tally_make(&hold, s->distance.metric, s->at, &t));

@@ -213,7 +213,7 @@ bool kin_device_parse(kith_ctx *ctx, const char **value)
 kin_device_seconds kin_device_seconds_of_pairs(const kith_ctx *ctx, const kin_distance *distance,
                                                double pairs)
 {
-    const bool screens = kin_exact_screens(distance);
+    const bool screens = kin_is_screened(distance);
     const double work = pairs * (double)distance->cols;
     const double cpu = screens ? cpu_rate(ctx->isa) : CPU_DIRECT_RATE;
     return (kin_device_seconds){.cpu = work / (cpu * (double)ctx->threads),

@@ -233,7 +233,7 @@ static const double IN_DOUBT = 0.7;
 
 static double seconds_of_descent(const kith_ctx *ctx, const kin_descent_job *job, bool gpu)
 {
-    const bool screens = kin_exact_screens(&job->request.distance);
+    const bool screens = kin_is_screened(&job->request.distance);
     const double rows = (double)job->points.rows;
     const double cols = (double)job->points.cols;
     if (gpu) {

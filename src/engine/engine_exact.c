@@ -225,7 +225,7 @@ static kith_status find_radius(void *arg, const kin_exact_gpu_member *on,
     const kin_screen_gpu_source corpus = {.matrix = &job->corpus,
                                           .distance = &job->request.distance,
                                           .name = query->queries == NULL ? "points" : "corpus",
-                                          .place = query->place & KIN_EXACT_GPU_DATA_ON_DEVICE};
+                                          .place = query->place & KIN_GPU_DATA_ON_DEVICE};
     bool declined = job->method == KITH_METHOD_EXACT;
     if (job->kept.resident != NULL) {
         return kin_exact_gpu_corpus_radius(on->ctx, job->kept.resident, query, ranges);

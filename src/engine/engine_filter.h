@@ -6,7 +6,6 @@
 #define KIN_ENGINE_FILTER_H
 
 #include "engine/engine_exact.h"
-#include "exact/exact_answer.h"
 
 #include <math.h>
 

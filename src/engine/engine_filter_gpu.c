@@ -31,7 +31,7 @@ static bool may_pick(const kin_filter_job *job)
     const kin_request *request = &job->request;
     return job->filter.rule != KITH_RULE_EACH && job->queries.rows > 0 &&
            !kin_filter_has_bitmaps(&job->filter) && request->method != KITH_METHOD_TREE &&
-           request->pipeline == NULL && kin_exact_screens(&request->distance) &&
+           request->pipeline == NULL && kin_is_screened(&request->distance) &&
            request->k < KIN_SCREEN_GPU_PASS_K && job->corpus.rows > 0;
 }
 
@@ -76,8 +76,8 @@ static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
                                        .place = where->place,
                                        .out = where->out};
     const kin_exact_gpu_picks what = {.corpus = &job->corpus,
-                                      .place = job->resident ? KIN_EXACT_GPU_DATA_ON_DEVICE
-                                                             : where->place,
+                                      .place =
+                                          job->resident ? KIN_GPU_DATA_ON_DEVICE : where->place,
                                       .query = &query,
                                       .grouping = grouping};
     const costs c = costs_of(job, &grouping->found);
@@ -358,7 +358,7 @@ static kith_status pick_row(void *arg, int64_t i, int32_t thread)
 static kith_status pick(picking *p, kin_walks_picked *picked)
 {
     const kin_walks_pick *job = p->job;
-    const kith_matrix part = kin_exact_gpu_part_of(&job->queries, p->first, p->kept.rows);
+    const kith_matrix part = kin_matrix_part(&job->queries, p->first, p->kept.rows);
     const kin_graph_gpu_walks walkers = {.queries = &part, .width = p->kept.k, .seed = job->seed};
     kin_graph_effort sums;
     KIN_TRY(kin_graph_gpu_walk_run(job->ctx, job->walks->paths, &walkers, &p->kept, &sums));

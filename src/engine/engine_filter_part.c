@@ -67,7 +67,7 @@ static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
 static kith_status gather(kin_hold *hold, const kith_matrix *from, const uint32_t *ids,
                           int64_t count, kith_matrix *rows)
 {
-    *rows = kin_exact_gpu_part_of(from, (int64_t)ids[0], count);
+    *rows = kin_matrix_part(from, (int64_t)ids[0], count);
     if ((int64_t)ids[count - 1] - (int64_t)ids[0] == count - 1) {
         return KITH_OK;
     }

@@ -170,7 +170,7 @@ bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus
 
 void kin_method_set_few(kin_request *request, const kith_matrix *corpus, const kith_matrix *queries)
 {
-    const bool screens = request->pipeline == NULL && kin_exact_screens(&request->distance);
+    const bool screens = request->pipeline == NULL && kin_is_screened(&request->distance);
     request->compares = screens && request->method == KITH_METHOD_AUTO &&
                         kin_tree_compares(request, corpus->rows, queries->rows);
     request->unordered = screens && kin_tree_stays(request, corpus->rows, queries->rows);

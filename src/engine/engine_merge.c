@@ -63,7 +63,7 @@ static bool keys_win(const kin_request *request, double keys, const kith_matrix 
     const double other = tree ? kin_tree_build_ns(large->rows, &request->distance)
                               : kin_tree_screen_ns(request, large->rows, small);
     return request->pipeline == NULL && request->method != KITH_METHOD_TREE &&
-           kin_exact_screens(&request->distance) &&
+           kin_is_screened(&request->distance) &&
            keys * kin_tree_key_ns(&request->distance) < other;
 }
 
@@ -211,7 +211,7 @@ double kin_across_seconds(const kith_ctx *ctx, const kin_across *across)
     } else if (across->suits_tree) {
         ns = kin_tree_build_ns(many, &request.distance) +
              kin_tree_build_ns(few, &request.distance) + (double)(many + few) * TREE_ROW_NS;
-    } else if (kin_exact_screens(&request.distance)) {
+    } else if (kin_is_screened(&request.distance)) {
         ns = kin_tree_screen_ns(&request, many, few) + kin_tree_screen_ns(&request, few, 1);
     } else {
         ns = 2.0 * kin_tree_screen_ns(&request, many, few);
@@ -468,7 +468,7 @@ kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_job *job, const kith
                  .hold = &hold,
                  .job = job,
                  .first = {0, first},
-                 .part = {kin_exact_gpu_part_of(points, 0, first),
-                          kin_exact_gpu_part_of(points, first, points->rows - first)}};
+                 .part = {kin_matrix_part(points, 0, first),
+                          kin_matrix_part(points, first, points->rows - first)}};
     return merge(&m, out);
 }

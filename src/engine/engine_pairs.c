@@ -109,7 +109,7 @@ static kith_status set_corpus(run *r)
     kin_engine_radius_drop(r->ctx, &r->radius.kept);
     r->base = first;
     r->radius = radius_of(r->job, r->job->one_set ? NULL : &r->job->points,
-                          kin_exact_gpu_part_of(others, first, others->rows - first));
+                          kin_matrix_part(others, first, others->rows - first));
     if (r->keeps) {
         KIN_TRY(keep(r->ctx, &r->radius));
         r->keeps = is_kept(r);
@@ -119,7 +119,7 @@ static kith_status set_corpus(run *r)
 
 static kith_status ask(run *r, kith_ranges *ranges)
 {
-    const kith_matrix queries = kin_exact_gpu_part_of(&r->job->points, r->first, r->rows);
+    const kith_matrix queries = kin_matrix_part(&r->job->points, r->first, r->rows);
     kin_radius_job radius = r->radius;
     radius.queries = r->job->one_set && r->rows == radius.corpus.rows ? NULL : &queries;
     radius.request.later_alone = r->job->one_set;
@@ -446,7 +446,7 @@ static kith_status count_all(run *r)
 {
     const kin_pairs_job *job = r->job;
     const int64_t left = job->points.rows - r->first;
-    const kith_matrix queries = kin_exact_gpu_part_of(&job->points, r->first, left);
+    const kith_matrix queries = kin_matrix_part(&job->points, r->first, left);
     kin_radius_job radius =
         radius_of(job, job->one_set ? NULL : &queries, job->one_set ? queries : job->others);
     kith_ranges ranges = {0};

@@ -52,7 +52,7 @@ typedef struct walk_way {
 
 static double walked_cost(const kin_walks *w)
 {
-    if (!kin_exact_screens(&w->distance)) {
+    if (!kin_is_screened(&w->distance)) {
         return WALKED_DIRECT;
     }
     if (w->gpu != NULL) {
@@ -82,7 +82,7 @@ static uint32_t place_of(const asked_queries *asked, const asked_sample *of)
 
 static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, kin_walks *w)
 {
-    const bool screens = kin_exact_screens(&w->distance);
+    const bool screens = kin_is_screened(&w->distance);
     kin_prepared *points = &w->prepared;
     w->hold.ctx = ctx;
     kin_prepared_hold(&w->hold, points);
@@ -192,10 +192,10 @@ static kith_status solve_on_cpu(const asked_queries *asked, const asked_sample *
     const kin_request request = {.distance = w->distance, .k = out->k};
     const kin_filter_job *filter = asked->filter;
     effort_of_walks effort;
-    if (filter != NULL && (kin_exact_screens(&w->distance) || is_each(filter))) {
+    if (filter != NULL && (kin_is_screened(&w->distance) || is_each(filter))) {
         return solve_filtered(asked, of, out);
     }
-    if (!kin_exact_screens(&w->distance)) {
+    if (!kin_is_screened(&w->distance)) {
         const walk_way everywhere = {.width = w->points.rows};
         KIN_TRY(run_on_cpu(asked, of, everywhere, out, &effort));
     } else {
@@ -203,7 +203,7 @@ static kith_status solve_on_cpu(const asked_queries *asked, const asked_sample *
         KIN_TRY(kin_exact_search(asked->ctx, &w->prepared, &queries, &request, out));
     }
     if (of == NULL) {
-        kin_exact_report(asked->ctx, &w->prepared);
+        kin_prepared_report(asked->ctx, &w->prepared);
     }
     return KITH_OK;
 }

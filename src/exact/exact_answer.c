@@ -3,6 +3,18 @@
 
 #include "base/base_size.h"
 
+#include <stdio.h>
+
+bool kin_exact_job_screens(const kin_request *request)
+{
+    return request->pipeline == NULL && !request->compares && kin_is_screened(&request->distance);
+}
+
+void kin_exact_note_pipeline(kith_ctx *ctx, const kin_pipeline *pipeline)
+{
+    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", pipeline->name);
+}
+
 static const double DEGENERATE_KEY = 1.0;
 
 void kin_answer_name(kin_layout *layout, kin_answer *answer)

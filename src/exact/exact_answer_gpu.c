@@ -36,18 +36,10 @@ kith_neighbors kin_exact_gpu_rows_of(const kith_neighbors *out, int64_t first, i
                             .k = out->k};
 }
 
-kith_matrix kin_exact_gpu_part_of(const kith_matrix *matrix, int64_t first, int64_t count)
-{
-    kith_matrix part = *matrix;
-    part.data = (const char *)matrix->data + first * matrix->stride_bytes;
-    part.rows = count;
-    return part;
-}
-
 void kin_exact_gpu_slice_of(const kin_exact_gpu_query *query, int64_t first, int64_t count,
                             kin_exact_gpu_slice *slice)
 {
-    slice->queries = kin_exact_gpu_part_of(query->queries, first, count);
+    slice->queries = kin_matrix_part(query->queries, first, count);
     slice->request = *query->request;
     slice->request.exclude =
         query->request->exclude == NULL ? NULL : query->request->exclude + first;
@@ -272,7 +264,7 @@ kin_exact_gpu_answers kin_exact_gpu_answers_of(const kin_screen_gpu_device *on,
                    .exclude = graph ? NULL : request->exclude,
                    .leaves_self_out = graph && kin_request_leaves(request, true),
                    .out = query->out},
-        .exclude_on_device = (query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0,
+        .exclude_on_device = (query->place & KIN_GPU_DATA_ON_DEVICE) != 0,
         .by_host = kin_exact_gpu_by_host(request),
         .wanted = kin_request_ids(request, graph, corpus->rows)};
 }

@@ -4,17 +4,9 @@
 #define KIN_EXACT_ANSWER_GPU_H
 
 #include "exact/exact_answer.h"
-#include "exact/exact_search.h"
-#include "screen/screen_stage_gpu.h"
+#include "screen/screen_prepare_gpu.h"
 #include "select/select.h"
 
-/* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
-enum {
-    KIN_EXACT_GPU_DATA_ON_DEVICE = 1u << 0,
-    KIN_EXACT_GPU_OUT_ON_DEVICE = 1u << 1,
-    KIN_EXACT_GPU_ENQUEUE =
-        1u << 2 /* with both: nobody waits, where that can be (exact_batch_gpu.c) */
-};
 /* What is left word of there (kin_gpu_notes): the lowest place of a value that is not allowed, as
  * of kin_screen_gpu_check; that a query has too few neighbours. */
 enum { KIN_EXACT_GPU_NOTE_BAD, KIN_EXACT_GPU_NOTE_FEW };
@@ -28,9 +20,8 @@ typedef struct kin_exact_gpu_query {
     const kith_neighbors *out;
 } kin_exact_gpu_query;
 
-/* Rows first .. first + count - 1 of outputs or of a matrix. */
+/* Rows first .. first + count - 1 of outputs. */
 kith_neighbors kin_exact_gpu_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
-kith_matrix kin_exact_gpu_part_of(const kith_matrix *matrix, int64_t first, int64_t count);
 
 /* Points as they lie on the device. */
 static inline kith_matrix kin_exact_gpu_resident(const kith_matrix *points,
@@ -194,9 +185,7 @@ typedef struct kin_exact_gpu_finished {
 kith_status kin_exact_gpu_host_write(const kin_exact_gpu_answers *a,
                                      const kin_exact_gpu_finished *lists);
 
-/* ---- The answers of several GPUs: exact_finish_gpu.c
- * -----------------------------------------------
- */
+/* ---- The answers of several GPUs: exact_finish_gpu.c ----------------------------------------- */
 
 /* Finished lists of a team in lockstep, a batch of rows at a time: each member computes those of
  * the positions that it owns into pairs and counts of its delivery, the first one fetches them into
@@ -214,8 +203,7 @@ typedef struct kin_exact_gpu_relay {
 } kin_exact_gpu_relay;
 kith_status kin_exact_gpu_team_relay(const kin_exact_gpu_relay *relay);
 
-/* ---- Rows that need nothing of each other, by a team: exact_answer_gpu.c
- * ------------------------- */
+/* ---- Rows that need nothing of each other, by a team: exact_answer_gpu.c --------------------- */
 
 /* Rows first .. first + count - 1 of a job, which a member answers. */
 typedef struct kin_exact_gpu_member {
@@ -254,8 +242,7 @@ kith_status kin_exact_gpu_solve(kith_ctx *ctx, kin_gpu *gpu, bool shared,
  * then logged and forgotten. */
 bool kin_exact_gpu_team_yields(kith_ctx *ctx, kith_status status);
 
-/* ---- From keys of all pairs: exact_direct_gpu.c
- * -------------------------------------------------- */
+/* ---- From keys of all pairs: exact_direct_gpu.c ---------------------------------------------- */
 
 /* Metrics without a matrix product, jobs that are too small to be screened, and the last resort for
  * rows that no screen could finish. Equal rows need no care here: every row is itself. */
@@ -295,8 +282,6 @@ uint64_t kin_exact_gpu_direct_least_bytes(int64_t corpus_rows, int64_t k);
  * costs are screened. It is either one of lists (fill) or one whose answers the host writes
  * (answer). Sizes are of device memory within that much scope, beside corpus, queries and answers.
  */
-
-typedef struct kin_screen_gpu_prepared kin_screen_gpu_prepared; /* screen_prepare_gpu.h */
 
 typedef struct kin_exact_gpu_pipeline {
     bool by_host;

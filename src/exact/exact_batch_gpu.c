@@ -16,7 +16,7 @@
  * A corpus of halves that is kept has its rows as bytes, too: those are read, and the full ones
  * only where bytes leave more than lists have room for.
  *
- * Where nobody shall wait (KIN_EXACT_GPU_ENQUEUE) the answers are the device's to look at: rows
+ * Where nobody shall wait (KIN_GPU_ENQUEUE) the answers are the device's to look at: rows
  * that lost candidates are rescued there (screen_rescore.cu), by a scan of the corpus in place of a
  * finer screen, so that it is right whatever bytes have left; of bad values word is left
  * (kin_gpu_notes). More queries than a batch are several, up to MOST_ENQUEUED: each reads the
@@ -528,9 +528,9 @@ static kith_status try_batch(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
                .queries = query->queries,
                .request = request,
                .out = query->out,
-               .there = (query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0,
-               .out_on_device = (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0,
-               .enqueues = (query->place & KIN_EXACT_GPU_ENQUEUE) != 0,
+               .there = (query->place & KIN_GPU_DATA_ON_DEVICE) != 0,
+               .out_on_device = (query->place & KIN_GPU_OUT_ON_DEVICE) != 0,
+               .enqueues = (query->place & KIN_GPU_ENQUEUE) != 0,
                .first = first,
                .slices = slices_of(corpus, query->queries->rows),
                .pitch = kin_screen_gpu_tiles_of(cols->points) * KIN_SCREEN_GPU_TILE,
@@ -580,7 +580,7 @@ kith_status kin_exact_gpu_batch_search(kith_ctx *ctx, const kin_exact_gpu_corpus
 {
     const int64_t start = kin_clock_ns();
     *done = false;
-    const kith_status status = (query->place & KIN_EXACT_GPU_ENQUEUE) != 0
+    const kith_status status = (query->place & KIN_GPU_ENQUEUE) != 0
                                    ? enqueue_batches(ctx, corpus, query, done)
                                    : search_batch(ctx, corpus, query, done);
     ctx->report.seconds_screen += kin_clock_since(start);

@@ -127,8 +127,7 @@ static kith_status answer(side *own, const side *other, kin_screen_gpu_tally *ta
 {
     kin_exact_gpu_answers *a = own->answers;
     const int64_t rows = other->corpus->points.rows;
-    KIN_TRY(kin_exact_gpu_answers_make(a, (own->query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0,
-                                       false));
+    KIN_TRY(kin_exact_gpu_answers_make(a, (own->query->place & KIN_GPU_OUT_ON_DEVICE) != 0, false));
     kith_status status = take(own, other);
     KIN_THEN(status, kin_exact_gpu_answers_finish(a, own->query->out, rows));
     kin_screen_gpu_tally_add(tally, &a->tally);
@@ -378,7 +377,7 @@ static bool groups_suit(const halving *h, bool *two)
 static kith_status answer_halves(halving *h, bool two)
 {
     const kin_groups *groups = &h->all->prepared.groups;
-    const bool on_device = (h->query.place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0;
+    const bool on_device = (h->query.place & KIN_GPU_OUT_ON_DEVICE) != 0;
     kin_exact_gpu_answers *a = &h->answers;
     *a = kin_exact_gpu_answers_of(&h->on, &h->query, groups, groups);
     KIN_TRY(kin_exact_gpu_answers_make(a, on_device, !two));

@@ -11,7 +11,6 @@
 #include "exact/exact_search.h"
 
 #include "base/base_size.h"
-#include "exact/exact_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
@@ -324,7 +323,7 @@ static void finish_report(const direct *d, double candidates, int64_t start)
     report->candidates = candidates;
     report->distinct_rows = d->corpus->groups.count;
     report->seconds_screen += kin_clock_since(start);
-    kin_exact_report(d->ctx, d->corpus);
+    kin_prepared_report(d->ctx, d->corpus);
     (void)snprintf(report->screen, sizeof report->screen, "direct");
 }
 

@@ -319,9 +319,8 @@ kith_status kin_exact_gpu_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_screen_g
                                   answer_bytes(wanted, request->k), kin_gpu_scope(gpu)),
                 .request = request,
                 .out = query->out,
-                .out_on_device = (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0,
-                .copies_exclude =
-                    exclude != NULL && (query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0,
+                .out_on_device = (query->place & KIN_GPU_OUT_ON_DEVICE) != 0,
+                .copies_exclude = exclude != NULL && (query->place & KIN_GPU_DATA_ON_DEVICE) == 0,
                 .leaves_own_out = leaves_own_out,
                 .exclude = exclude};
     kith_status status = KITH_OK;

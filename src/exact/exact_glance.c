@@ -16,11 +16,10 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "exact/exact_answer.h"
+#include "exact/exact_search.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
-#include "screen/screen_corpus.h"
 
 /* Panels of a section, whose shadows stay in the first two levels while all queries read them;
  * sections a task; panels that give the first threshold, for each id; panels that are fetched while
@@ -405,7 +404,7 @@ static void finish_report(const glancing *g)
     report->looked_share = looked / queries / (double)g->corpus->groups.count;
     report->shadow_axes = g->corpus->glance.shadow.axes;
     report->distinct_rows = g->corpus->groups.count;
-    kin_exact_report(g->ctx, g->corpus);
+    kin_prepared_report(g->ctx, g->corpus);
 }
 
 kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_prepared *queries,

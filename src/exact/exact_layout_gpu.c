@@ -35,7 +35,7 @@ bool kin_exact_gpu_screens(const kin_request *request, int64_t corpus_rows, int6
     const uint64_t products =
         kin_size_mul(kin_size_mul((uint64_t)corpus_rows, (uint64_t)query_rows),
                      (uint64_t)request->distance.cols);
-    return kin_exact_screens(&request->distance) &&
+    return kin_is_screened(&request->distance) &&
            request->k <= (request->pipeline != NULL ? PIPELINE_K : MOST_K) &&
            (products > (uint64_t)FEW_PRODUCTS || request->pipeline != NULL);
 }
@@ -48,7 +48,7 @@ bool kin_exact_gpu_team_searches(const kin_gpu *gpu, int64_t queries, uint32_t p
 bool kin_exact_gpu_team_graphs(const kin_gpu *gpu, const kith_matrix *points,
                                const kin_request *request, uint32_t place)
 {
-    return (place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
+    return (place & KIN_GPU_DATA_ON_DEVICE) == 0 &&
            kin_gpu_team_takes(gpu, points->rows, KIN_EXACT_GPU_TEAM_ROWS) &&
            request->pipeline == NULL && (request->flags & KITH_NO_SYMMETRY) == 0 &&
            kin_exact_gpu_screens(request, points->rows, points->rows);

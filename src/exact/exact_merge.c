@@ -2,7 +2,6 @@
 #include "exact/exact_search.h"
 
 #include "base/base_size.h"
-#include "exact/exact_answer.h"
 #include "host/host_threads.h"
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */

@@ -217,7 +217,7 @@ static kith_status pick_asked(kin_exact_gpu_answers *answers, const kin_exact_gp
 static kith_status answer(picking *p)
 {
     const kin_exact_gpu_query *query = p->picks->query;
-    const bool on_device = (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0;
+    const bool on_device = (query->place & KIN_GPU_OUT_ON_DEVICE) != 0;
     const kin_exact_gpu_grouping *grouping = p->picks->grouping;
     const int64_t rows = p->corpus->rows.rows;
     const kin_groups corpus = {.rows = rows, .count = rows};

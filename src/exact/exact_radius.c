@@ -294,7 +294,7 @@ static void write_report(const run *r, const kin_prepared *queries)
     report->candidates /= (double)r->queries->rows.matrix.rows;
     report->distinct_rows = r->corpus->groups.count;
     kin_prepared_tell(r->ctx, queries);
-    kin_exact_report(r->ctx, r->corpus);
+    kin_prepared_report(r->ctx, r->corpus);
 }
 
 static void give_hits(void *nobody, void *hits)
@@ -306,7 +306,7 @@ static void give_hits(void *nobody, void *hits)
 static kith_status search(run *r, kin_prepared *queries, kith_ranges *ranges)
 {
     kith_ctx *ctx = r->ctx;
-    const bool screens = kin_exact_screens(&r->request->distance);
+    const bool screens = kin_is_screened(&r->request->distance);
     kin_hold_take(r->hold, give_hits, NULL, &r->hits);
     KIN_TRY(kin_hits_make(ctx, r->request, &r->corpus->groups, &r->queries->rows, &r->hits));
     KIN_TRY(screens ? screen_all(r, queries) : scan_all(r));
@@ -337,7 +337,7 @@ kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const k
                                  KIN_ROWS_DISTINCT | (queries == NULL ? KIN_ROWS_CHECKED : 0),
                                  &pq));
     }
-    if (kin_exact_screens(&request->distance)) {
+    if (kin_is_screened(&request->distance)) {
         KIN_TRY(kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus));
     }
     return search(&r, &pq, ranges);
@@ -347,7 +347,7 @@ kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_
                            const kin_radius_request *request, kith_ranges *ranges)
 {
     const kin_distance *distance = &request->distance;
-    const bool screens = kin_exact_screens(distance);
+    const bool screens = kin_is_screened(distance);
     kin_prepared pc = {0};
     KIN_HOLD(hold, ctx);
     kin_prepared_hold(&hold, &pc);

@@ -448,7 +448,7 @@ static kith_status find_all(run *r, const kin_exact_gpu_radius_query *query, kit
     r->graph = query->queries == NULL;
     r->queries = r->graph ? r->corpus : query->queries;
     r->place = r->graph ? r->corpus_place : query->place;
-    r->screens = kin_exact_screens(&r->request->distance);
+    r->screens = kin_is_screened(&r->request->distance);
     r->asked.matrix = *r->queries;
     r->finder = (kin_exact_gpu_radius_job){.on = kin_screen_gpu_device_of(r->ctx, r->gpu),
                                            .request = r->request,
@@ -502,7 +502,7 @@ static kith_status find_share(void *arg, const kin_exact_gpu_member *own)
     tables *t = arg;
     const kin_exact_gpu_radius_query *whole = t->job->query;
     kith_ranges *table = &t->of[own->part];
-    const kith_matrix queries = kin_exact_gpu_part_of(
+    const kith_matrix queries = kin_matrix_part(
         whole->queries != NULL ? whole->queries : t->job->points, own->first, own->count);
     kin_radius_request request = *whole->request;
     request.own_row += own->first;

@@ -2,7 +2,6 @@
 #include "exact/exact_search.h"
 
 #include "base/base_size.h"
-#include "exact/exact_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
@@ -121,7 +120,7 @@ static void count_lists(kith_ctx *ctx, const kin_lists *lists)
     }
 }
 
-/* Sums become shares when the call ends: kin_exact_report. */
+/* Sums become shares when the call ends: kin_prepared_report. */
 static void count_screen(kith_ctx *ctx, const kin_screen *screen)
 {
     ctx->report.skipped_share += (double)screen->pairs_skipped;
@@ -149,7 +148,7 @@ static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pair
     report->rerun_share /= (double)kin_max_i64(rows, 1);
     report->candidates /= (double)kin_max_i64(rows, 1);
     report->distinct_rows = corpus->groups.count;
-    kin_exact_report(ctx, corpus);
+    kin_prepared_report(ctx, corpus);
 }
 
 static kin_meet_side side_of(const kin_prepared *prepared, uint32_t flags, kin_lists *lists)

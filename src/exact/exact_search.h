@@ -4,11 +4,27 @@
 #ifndef KIN_EXACT_SEARCH_H
 #define KIN_EXACT_SEARCH_H
 
+#include "exact/exact_answer.h"
 #include "metric/metric_functions.h"
-#include "screen/screen_bound.h"
 #include "screen/screen_corpus.h"
 
 #include <stdatomic.h>
+
+/* ---- What a job will hold at most ------------------------------------------------------------ */
+
+typedef struct kin_plan {
+    bool screens;
+    uint64_t prepared_bytes; /* what is made of corpus and queries */
+    uint64_t state_bytes;    /* candidate lists */
+    uint64_t peak_bytes;     /* most that is held at once; outputs are not counted */
+    uint64_t least_bytes;    /* the same where the cheapest type does that the job may take */
+    uint64_t least_prepared_bytes;
+} kin_plan;
+
+/* queries NULL: a graph of the corpus. known: of the rows of the corpus; kin_prepare_unknown where
+ * nothing is, for the case that takes most. */
+kin_plan kin_plan_exact(const kith_matrix *corpus, const kith_matrix *queries,
+                        const kin_request *request, kin_rows_known known, int32_t threads);
 
 /* ---- Neighbours within a radius -------------------------------------------------------------- */
 
@@ -318,5 +334,15 @@ kith_status kin_bounds_pick(kith_ctx *ctx, kin_bounds *bounds,
 kith_status kin_bounds_apart(kith_ctx *ctx, const kin_bounds *bounds,
                              const int32_t sets[KIN_BOUNDS_SIDES],
                              const int64_t rows[KIN_BOUNDS_SIDES], bool *yes);
+
+/* ---- A glance (screen_corpus.h) ---------------------------------------------------------------
+ */
+
+/* Whether so many queries are best answered at a glance. */
+bool kin_glance_suits(const kin_prepared *corpus, const kin_request *request, int64_t queries);
+
+/* After kin_prepare_rows of the queries. Of any type, whatever that of the corpus. */
+kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_prepared *queries,
+                              const kin_request *request, const kith_neighbors *out);
 
 #endif

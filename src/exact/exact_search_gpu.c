@@ -102,8 +102,7 @@ static kith_status graph_at_once(kith_ctx *ctx, kin_exact_gpu_corpus *corpus,
     const kin_screen_gpu_device on = kin_screen_gpu_device_of(ctx, corpus->gpu);
     kin_exact_gpu_answers a =
         kin_exact_gpu_answers_of(&on, query, &points->groups, &points->groups);
-    KIN_TRY(
-        kin_exact_gpu_answers_make(&a, (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0, false));
+    KIN_TRY(kin_exact_gpu_answers_make(&a, (query->place & KIN_GPU_OUT_ON_DEVICE) != 0, false));
     kith_status status = points->groups.count > 0
                              ? screen_graph(&a, points, corpus->worst, query->request)
                              : KITH_OK;
@@ -146,7 +145,7 @@ static kith_status graph_in_stripes(kith_ctx *ctx, const kin_exact_gpu_corpus *c
     const kin_exact_gpu_query query = {.queries = &points,
                                        .name = "points",
                                        .request = &own,
-                                       .place = graph->place | KIN_EXACT_GPU_DATA_ON_DEVICE,
+                                       .place = graph->place | KIN_GPU_DATA_ON_DEVICE,
                                        .out = graph->out};
     KIN_THEN(status, kin_exact_gpu_search_stripes(ctx, corpus, &query, &tally));
     if (status == KITH_OK) {
@@ -190,7 +189,7 @@ kith_status kin_exact_gpu_corpus_for(kith_ctx *ctx, const kin_exact_gpu_corpus *
     const kin_screen_gpu_source source = {.matrix = &points,
                                           .distance = &corpus->distance,
                                           .name = "corpus",
-                                          .place = KIN_EXACT_GPU_DATA_ON_DEVICE};
+                                          .place = KIN_GPU_DATA_ON_DEVICE};
     return kin_exact_gpu_corpus_make(ctx, corpus->gpu, &source, queries->dtype, k, again);
 }
 
@@ -201,8 +200,8 @@ kith_status kin_exact_gpu_corpus_ask(kith_ctx *ctx, const kin_exact_gpu_corpus *
     const kith_matrix *queries = query->queries;
     const bool screens = kin_exact_gpu_screens(request, corpus->points.rows, queries->rows);
     /* However few pairs there are, where nobody shall wait. */
-    const bool batches = screens || ((query->place & KIN_EXACT_GPU_ENQUEUE) != 0 &&
-                                     kin_exact_screens(&request->distance));
+    const bool batches =
+        screens || ((query->place & KIN_GPU_ENQUEUE) != 0 && kin_is_screened(&request->distance));
     kin_exact_gpu_corpus *again = NULL;
     kin_screen_gpu_tally tally = {0};
     bool done = false;

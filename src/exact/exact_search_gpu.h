@@ -9,7 +9,8 @@
 #define KIN_EXACT_SEARCH_GPU_H
 
 #include "base/base_size.h"
-#include "screen/screen_prepare_gpu.h"
+#include "exact/exact_answer_gpu.h"
+#include "exact/exact_search.h"
 
 /* ---- Corpora --------------------------------------------------------------------------------- */
 
@@ -172,41 +173,6 @@ kith_status kin_exact_gpu_batch_search(kith_ctx *ctx, const kin_exact_gpu_corpus
 kith_status kin_exact_gpu_runs_arrange(kin_screen_gpu_work *work, kin_screen_gpu_prepared *points,
                                        int32_t run);
 
-/* ---- Shadows: screen_shadow_gpu.c, screen_cast_gpu.c
- * ----------------------------------------------------
- */
-
-/* Rows of a few columns (screen/screen_corpus.h), or of bytes, that stages of a graph screen in
- * place of the full ones, since they are never farther apart but for what is known to be lost; what
- * passes is looked at in full. Lists, reaches and so answers are what they would be without. */
-typedef struct kin_screen_gpu_shadow {
-    int32_t axes; /* 0: none of that kind */
-    bool bytes;   /* of all columns */
-    void *block;
-} kin_screen_gpu_shadow;
-enum { KIN_SCREEN_GPU_SHADOW_BYTES = -1 };
-
-/* Before the stages of a graph whose rows have a reach and are where they stay: a basis from a
- * sample, of as many axes as take least by a trial, or bytes by what a pilot has found; then
- * work->cast. None where full rows are screened sooner, and where device memory is short. given: so
- * many axes in any case, from 1 to KIN_SCREEN_GPU_MOST_AXES - 1 and at most the columns, or
- * KIN_SCREEN_GPU_SHADOW_BYTES; 0: what takes least. */
-kith_status kin_screen_gpu_shadow_make(kin_screen_gpu_work *work,
-                                       const kin_screen_gpu_prepared *points, int32_t given,
-                                       kin_screen_gpu_shadow *shadow);
-void kin_screen_gpu_shadow_free(const kin_screen_gpu_device *on, kin_screen_gpu_shadow *shadow);
-
-/* The two kinds make work->cast and what goes with it of rows that stay where they are, and cut
- * stages short, so that what passes, which is about `share` of the pairs, finds room to wait.
- * shadow gets the memory, also on failure. */
-
-/* The images in a basis, and the length of what it leaves of each row, as halves. */
-kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *work, kin_axes *axes, double share,
-                                     kin_screen_gpu_shadow *shadow);
-/* All columns of rows of halves, as bytes: one of them is `unit` of the rows'. */
-kith_status kin_screen_gpu_cast_bytes(kin_screen_gpu_work *work, double unit, double share,
-                                      kin_screen_gpu_shadow *shadow);
-
 /* ---- Radius: what its driver (exact_radius_gpu.c) and its screen (exact_radius_screen_gpu.c)
  * share --- */
 
@@ -251,8 +217,7 @@ typedef struct kin_exact_gpu_radius_sets {
 kith_status kin_exact_gpu_radius_screen(kin_exact_gpu_radius_job *f,
                                         const kin_exact_gpu_radius_sets *what);
 
-/* ---- Rows that are known beforehand: exact_pick_gpu.c
- * -------------------------------------------- */
+/* ---- Rows that are known beforehand: exact_pick_gpu.c ---------------------------------------- */
 
 /* of[i] = numbers[i] in 32 bits, in device memory; numbers: there, too, or on the host (NULL:
  * zeros). Waits. */
@@ -349,8 +314,7 @@ kith_status kin_exact_gpu_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_exa
 kith_status kin_exact_gpu_across(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_picks *picks,
                                  bool *done);
 
-/* ---- Which way, and how much (exact_layout_gpu.c)
- * ------------------------------------------------ */
+/* ---- Which way, and how much (exact_layout_gpu.c) -------------------------------------------- */
 
 /* Which way a job takes, and what it takes of a device's memory: the same sums for the drivers,
  * which cut their stripes and chunks by them, and for plans. */

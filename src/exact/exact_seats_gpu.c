@@ -487,8 +487,7 @@ static kith_status prepare_both(seats *s)
     const kin_screen_gpu_source asked = {.matrix = graph ? &points : query->queries,
                                          .distance = distance,
                                          .name = query->name,
-                                         .place =
-                                             graph ? KIN_EXACT_GPU_DATA_ON_DEVICE : query->place};
+                                         .place = graph ? KIN_GPU_DATA_ON_DEVICE : query->place};
     KIN_TRY(prepare(s, &corpus, &s->cols, grouping->listed, NULL, &s->corpus));
     points.data = s->corpus.rows.data;
     points.stride_bytes = s->corpus.rows.stride_bytes;
@@ -561,8 +560,8 @@ static kith_status prepare_and_answer(seats *s, bool *done)
     const int64_t start = kin_clock_ns();
     s->answers = kin_exact_gpu_answers_of(&s->on, query, &corpus, &asked);
     s->answers.fills = true;
-    KIN_TRY(kin_exact_gpu_answers_make(&s->answers,
-                                       (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0, false));
+    KIN_TRY(kin_exact_gpu_answers_make(&s->answers, (query->place & KIN_GPU_OUT_ON_DEVICE) != 0,
+                                       false));
     const kith_status status = answer(s);
     *done = !s->crowded;
     kin_exact_gpu_answers_free(&s->answers);
@@ -603,7 +602,7 @@ static uint64_t side_bytes(const kith_matrix *matrix, kith_dtype asked, const ki
     const uint64_t page = kin_gpu_block_bytes(2 << 20);
     const uint64_t a_row = (uint64_t)matrix->cols * (uint64_t)kith_dtype_bytes(matrix->dtype);
     const uint64_t set = kin_screen_gpu_prepared_bytes(matrix, positions, &request->distance, asked,
-                                                       KIN_EXACT_GPU_DATA_ON_DEVICE, true)
+                                                       KIN_GPU_DATA_ON_DEVICE, true)
                              .resident;
     return kin_size_add(kin_gpu_block_bytes(kin_size_mul((uint64_t)matrix->rows, a_row)),
                         kin_size_add(kin_gpu_block_bytes(set), page));

@@ -120,7 +120,7 @@ kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *
     kin_storing w =
         kin_store_begin(KITH_KIND_EXACT_INDEX, prepared->distance.metric, &prepared->rows.matrix);
     kin_store_add_period(&w, &prepared->distance);
-    if (kin_exact_screens(&prepared->distance)) {
+    if (kin_is_screened(&prepared->distance)) {
         kin_store_add(&w, TAG_FACTS, &f, 1, sizeof f);
         add_rows(&w, prepared);
         add_arrays(&w, prepared);

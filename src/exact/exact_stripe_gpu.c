@@ -224,8 +224,7 @@ static kith_status write_stripe(const searching *s, kin_screen_gpu_prepared *que
     const kin_screen_gpu_device on = kin_screen_gpu_device_of(s->ctx, s->gpu);
     kin_exact_gpu_answers a = kin_exact_gpu_answers_of(&on, &slice.query, groups, &queries->groups);
     a.among = corpus->prepared.some ? &corpus->prepared.set : NULL;
-    KIN_TRY(kin_exact_gpu_answers_make(&a, (s->query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0,
-                                       false));
+    KIN_TRY(kin_exact_gpu_answers_make(&a, (s->query->place & KIN_GPU_OUT_ON_DEVICE) != 0, false));
     kith_status status = screen_stripe(s, &a, queries);
     KIN_THEN(status, kin_exact_gpu_answers_finish(&a, &slice.out, groups->rows));
     if (status == KITH_OK) {
@@ -310,8 +309,8 @@ static searching searching_of(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
                     .gpu = gpu,
                     .rows = query->queries->rows,
                     .stripe = query->queries->rows,
-                    .ahead = (query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
-                             kin_gpu_ahead_wanted(gpu),
+                    .ahead =
+                        (query->place & KIN_GPU_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(gpu),
                     .solve = search_stripe}};
 }
 
@@ -497,8 +496,8 @@ kith_status kin_exact_gpu_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_
     c.s.stripes.keeps_ahead = true;
     c.s.stripes.solve = merge_or_leave;
     c.s.stripes.arg = &c.s;
-    KIN_TRY(kin_exact_gpu_answers_make(&c.answers,
-                                       (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0, true));
+    KIN_TRY(
+        kin_exact_gpu_answers_make(&c.answers, (query->place & KIN_GPU_OUT_ON_DEVICE) != 0, true));
     kith_status status = take_smaller_chunks(&c);
     KIN_THEN(status, kin_exact_gpu_answers_finish(&c.answers, query->out, corpus->rows));
     if (status == KITH_OK) {

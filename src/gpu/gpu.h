@@ -2,12 +2,11 @@
  * A GPU as drivers see it: memory within a budget, copies, errors as status and sentence. Knows no
  * algorithm.
  *
- *   device pointer   an address that only copies and kernels may follow
- *   budget           the caller's limit, or what is free less a margin; allocations beyond it fail
- * with KITH_E_DEVICE_MEMORY, which drivers answer with smaller batches (and with kin_forgive, so
- * that the sentence of the first try is not the last word) threads          one thread works with a
- * kin_gpu at a time: api/ holds it locked while a call works with it (kin_gpu_enter)
- */
+ * Device pointer: an address that only copies and kernels may follow. Budget: the caller's limit,
+ * or what is free less a margin; allocations beyond it fail with KITH_E_DEVICE_MEMORY, which
+ * drivers answer with smaller batches (and with kin_forgive, so that the sentence of the first try
+ * is not the last word). One thread works with a kin_gpu at a time: api/ holds it locked while a
+ * call works with it (kin_gpu_enter). */
 #ifndef KIN_GPU_GPU_H
 #define KIN_GPU_GPU_H
 
@@ -15,6 +14,13 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "gpu/gpu_module.h"
+
+/* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
+enum {
+    KIN_GPU_DATA_ON_DEVICE = 1u << 0,
+    KIN_GPU_OUT_ON_DEVICE = 1u << 1,
+    KIN_GPU_ENQUEUE = 1u << 2 /* with both: nobody waits, where that can be (exact_batch_gpu.c) */
+};
 
 /* Uploads that were begun ahead, the time that they took, and how much of it somebody waited for.
  */

@@ -135,8 +135,8 @@ static kith_status search_truth(const kin_graph_gpu_run *run, const kith_neighbo
         KIN_TRY(kin_gpu_upload(ctx, gpu, own, control->ids, bytes));
         request.exclude = own;
     }
-    const kith_status status = kin_exact_gpu_corpus_search(
-        ctx, run->corpus, &rows, &request, KIN_EXACT_GPU_DATA_ON_DEVICE, neighbours);
+    const kith_status status = kin_exact_gpu_corpus_search(ctx, run->corpus, &rows, &request,
+                                                           KIN_GPU_DATA_ON_DEVICE, neighbours);
     ctx->report = before;
     return status;
 }

@@ -96,7 +96,7 @@ static kith_status drop_coarse_rows(descending *d)
 static kith_status prepare_order(descending *d)
 {
     kin_prepared *prepared = &d->prepared;
-    if (kin_exact_screens(&prepared->distance)) {
+    if (kin_is_screened(&prepared->distance)) {
         const kith_matrix *points = &prepared->rows.matrix;
         const bool integer = kin_frame_is_integer(&prepared->distance, points, points);
         prepared->by_cost = true;
@@ -175,7 +175,7 @@ static kith_status solve_by_keys(descending *d)
 {
     KIN_TRY(write_lists(d, NULL, NULL, &d->outcome->evaluations));
     d->ctx->report.exact = KITH_CERTIFIED;
-    kin_exact_report(d->ctx, &d->prepared);
+    kin_prepared_report(d->ctx, &d->prepared);
     return KITH_OK;
 }
 
@@ -186,7 +186,7 @@ static kith_status solve_exactly(descending *d, const kith_matrix *points)
     d->outcome->exact = true;
     d->outcome->evaluations = 0.5 * (double)groups * (double)(groups - 1);
     KIN_TRY(solve_control(d));
-    if (kin_exact_screens(&d->request.distance)) {
+    if (kin_is_screened(&d->request.distance)) {
         const kin_request exact = {
             .distance = d->request.distance, .k = d->request.k, .flags = d->request.flags};
         KIN_TRY(kin_exact_graph(d->ctx, points, &exact, d->out));
@@ -411,7 +411,7 @@ static kith_status write_answers(descending *d)
     KIN_TRY(write_lists(d, &d->points, &d->rounds.lists, &keys));
     d->ctx->report.candidates = keys / (double)d->prepared.rows.matrix.rows;
     d->ctx->report.seconds_rescore += kin_clock_since(start_ns);
-    kin_exact_report(d->ctx, &d->prepared);
+    kin_prepared_report(d->ctx, &d->prepared);
     if (d->points.kernel == NULL) {
         (void)snprintf(d->ctx->report.screen, sizeof d->ctx->report.screen, "direct");
     }

@@ -303,7 +303,7 @@ static kith_status attempt_on(kith_ctx *ctx, kin_gpu *gpu, const descent *d,
                              .kernels = gpu->module->graph,
                              .request = d->request,
                              .out = d->out,
-                             .screened = kin_exact_screens(&d->request->distance),
+                             .screened = kin_is_screened(&d->request->distance),
                              .rows = d->points->rows};
     return attempt(&run, d->points, outcome, few);
 }
@@ -326,8 +326,7 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
 static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
                       const kin_graph_request *request)
 {
-    return (request->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
-           kin_exact_screens(&request->distance) &&
+    return (request->place & KIN_GPU_DATA_ON_DEVICE) == 0 && kin_is_screened(&request->distance) &&
            kin_gpu_team_takes(gpu, points->rows, KIN_EXACT_GPU_TEAM_ROWS);
 }
 

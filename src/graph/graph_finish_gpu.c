@@ -334,8 +334,8 @@ kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run)
         .target = {.groups = run->groups, .leaves_self_out = leaves, .out = run->out},
         .by_host = !run->screened || !leaves,
         .wanted = kin_min_i64(request->k + (leaves ? 1 : 0), run->rows)};
-    KIN_TRY(kin_exact_gpu_answers_make(
-        &e.answers, (run->request->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0, false));
+    KIN_TRY(kin_exact_gpu_answers_make(&e.answers,
+                                       (run->request->place & KIN_GPU_OUT_ON_DEVICE) != 0, false));
     kith_status status = make_flags(&e);
     KIN_THEN(status, e.answers.kernels_write ? KITH_OK : read_ids(&e));
     KIN_THEN(status, run->screened ? end_screened(&e) : end_direct(&e));

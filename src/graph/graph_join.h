@@ -45,7 +45,7 @@ typedef struct kin_graph_points {
     bool symmetric;
 } kin_graph_points;
 
-/* prepared: kin_prepare_rows, and kin_prepare_set where kin_exact_screens(); stays. */
+/* prepared: kin_prepare_rows, and kin_prepare_set where kin_is_screened(); stays. */
 kith_status kin_graph_points_make(kith_ctx *ctx, const kin_prepared *prepared,
                                   kin_graph_points *points);
 void kin_graph_points_free(kith_ctx *ctx, kin_graph_points *points);

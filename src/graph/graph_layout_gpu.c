@@ -172,7 +172,7 @@ static uint64_t start_bytes(const kith_matrix *points, const kin_graph_request *
         const uint64_t a_row = (2 * (uint64_t)request->list + 1) * sizeof(uint32_t);
         return kin_size_add(kin_size_mul((uint64_t)rows, a_row), aside_bytes(request, rows));
     }
-    if (kin_graph_gpu_is_related(request) || !kin_exact_screens(&request->distance)) {
+    if (kin_graph_gpu_is_related(request) || !kin_is_screened(&request->distance)) {
         return kin_graph_gpu_relatives_bytes(points, request, nearing, 0);
     }
     const int64_t k = kin_graph_gpu_start_k(request);
@@ -188,7 +188,7 @@ static uint64_t start_bytes(const kith_matrix *points, const kin_graph_request *
  */
 static uint64_t end_bytes(const kin_graph_request *request, int64_t rows)
 {
-    if (!kin_exact_screens(&request->distance)) {
+    if (!kin_is_screened(&request->distance)) {
         const uint64_t batch = (uint64_t)kin_graph_gpu_key_rows(rows, request->list);
         const uint64_t a_row =
             (uint64_t)request->list * (sizeof(double) + sizeof(uint32_t)) + sizeof(uint32_t);
@@ -223,7 +223,7 @@ uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request 
     const int64_t rows = points->rows;
     kin_graph_gpu_defaults(&full, rows);
     const kin_screen_gpu_prepared_need corpus = kin_screen_gpu_prepared_bytes(
-        points, rows, &full.distance, points->dtype, full.place, kin_exact_screens(&full.distance));
+        points, rows, &full.distance, points->dtype, full.place, kin_is_screened(&full.distance));
     const uint64_t parts[] = {start_bytes(points, &full), rounds_bytes(&full, rows),
                               end_bytes(&full, rows)};
     uint64_t most = 0;

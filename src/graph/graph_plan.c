@@ -51,8 +51,8 @@ void kin_graph_defaults(kin_graph_request *request, int64_t rows)
         request->share = fmin(MOST_SHARE, fmax(LEAST_SHARE, share));
     }
     if (request->start == KIN_GRAPH_START_AUTO) {
-        const bool near = kin_exact_screens(&request->distance) ||
-                          kin_graph_has_relative(request->distance.metric);
+        const bool near =
+            kin_is_screened(&request->distance) || kin_graph_has_relative(request->distance.metric);
         request->start = near ? KIN_GRAPH_START_SCREEN : KIN_GRAPH_START_RANDOM;
     }
 }
@@ -64,7 +64,7 @@ enum { LISTS = 32 };
 bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct)
 {
     return distinct <= KIN_GRAPH_FEW || distinct <= (int64_t)request->list * LISTS ||
-           (kin_exact_screens(&request->distance) &&
+           (kin_is_screened(&request->distance) &&
             (request->share >= 1.0 || kin_type_settled(distinct, request->k + 1)));
 }
 
@@ -162,7 +162,7 @@ static uint64_t graph_bytes(const planning *p, const kin_frame *frame)
 static uint64_t descent_bytes(const planning *p)
 {
     const kin_distance *distance = &p->request->distance;
-    if (!kin_exact_screens(distance)) {
+    if (!kin_is_screened(distance)) {
         return graph_bytes(p, NULL);
     }
     if (kin_frame_is_integer(distance, p->points, p->points)) {
@@ -195,7 +195,7 @@ static uint64_t few_bytes(const planning *p, const kin_plan *exact)
     if (p->request->control != NULL || p->request->init != NULL) {
         kin_layout_alone(&rows, (uint64_t)p->points->rows, sizeof(uint32_t)); /* owners */
     }
-    if (kin_exact_screens(distance)) {
+    if (kin_is_screened(distance)) {
         return kin_size_add(rows.peak, p->cheapest ? exact->least_bytes : exact->peak_bytes);
     }
     kin_graph_finish_plan(&rows, &shape, 0, p->request->k + 1, p->threads);

@@ -84,7 +84,7 @@ static kin_graph_request near_request(const kin_graph_request *request, int64_t 
         .k = kin_min_i64(kin_min_i64(wished, KIN_GRAPH_GPU_MOST_K), kin_max_i64(rows - 1, 1)),
         .share = request->share,
         .rounds = is_product(request) ? -1 : 0,
-        .place = KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE,
+        .place = KIN_GPU_DATA_ON_DEVICE | KIN_GPU_OUT_ON_DEVICE,
         .seed = request->seed};
 }
 
@@ -304,11 +304,10 @@ static kith_status search_share(const kin_graph_gpu_run *run, const asking *a,
     kin_gpu_divide(run->rows, 1, kin_gpu_parts(gpu), firsts);
     const int64_t first = firsts[kin_gpu_part(gpu)];
     const int64_t rows = firsts[kin_gpu_part(gpu) + 1] - first;
-    const kith_matrix queries = kin_exact_gpu_part_of(&a->queries, first, rows);
+    const kith_matrix queries = kin_matrix_part(&a->queries, first, rows);
     const kith_neighbors found = kin_exact_gpu_rows_of(out, first, rows);
     const kin_exact_gpu_query query = {&queries, "queries", request,
-                                       KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE,
-                                       &found};
+                                       KIN_GPU_DATA_ON_DEVICE | KIN_GPU_OUT_ON_DEVICE, &found};
     gpu->seat = NULL;
     const kith_status status = kin_exact_gpu_search(run->on.ctx, gpu, &a->corpus, &query);
     gpu->seat = seat;
@@ -357,15 +356,14 @@ static uint64_t longest_bytes(const kith_matrix *points, const kin_graph_request
     const uint64_t sorting = kin_size_add(kin_size_mul(n, a_word), 1u << 20);
     const kin_exact_gpu_meeting meeting = {.queries = &queries,
                                            .request = &search,
-                                           .place = KIN_EXACT_GPU_DATA_ON_DEVICE,
+                                           .place = KIN_GPU_DATA_ON_DEVICE,
                                            .corpus_dtype = queries.dtype,
                                            .corpus_rows = corpus.rows,
                                            .screens =
                                                kin_exact_gpu_screens(&search, corpus.rows, rows)};
-    const uint64_t own =
-        kin_screen_gpu_prepared_bytes(&corpus, corpus.rows, &search.distance, queries.dtype,
-                                      KIN_EXACT_GPU_DATA_ON_DEVICE, true)
-            .most;
+    const uint64_t own = kin_screen_gpu_prepared_bytes(&corpus, corpus.rows, &search.distance,
+                                                       queries.dtype, KIN_GPU_DATA_ON_DEVICE, true)
+                             .most;
     const uint64_t given = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype);
     const uint64_t others =
         kin_size_add(kin_size_mul((uint64_t)corpus.rows, given + (logs ? floats : 0)),

@@ -85,8 +85,7 @@ static inline bool kin_graph_gpu_is_plain(const kin_groups *groups)
     return groups->next == NULL && groups->degenerate == 0;
 }
 
-/* ---- Sizes within the room that a device has (graph_layout_gpu.c)
- * -------------------------------- */
+/* ---- Sizes within the room that a device has (graph_layout_gpu.c) ---------------------------- */
 
 enum {
     KIN_GRAPH_GPU_MOST_K = 1024,
@@ -265,9 +264,7 @@ kith_status kin_graph_gpu_watch_place(kin_graph_gpu_run *run);
 kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
                                 kin_graph_verdict *verdict);
 
-/* ---- Keys (graph_control_gpu.c)
- * -------------------------------------------------------------------
- */
+/* ---- Keys (graph_control_gpu.c) -------------------------------------------------------------- */
 
 /* Room for rows and length of k, which are set as `what` is. */
 kith_status kin_graph_gpu_keying_make(kin_hold *hold, kin_gpu *gpu, kin_graph_gpu_keying *k);
@@ -280,8 +277,7 @@ kith_status kin_graph_gpu_key_lists(const kin_graph_gpu_run *run, const kin_grap
 kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t *rows,
                                    int64_t count, double *keys);
 
-/* ---- End (graph_finish_gpu.c)
- * --------------------------------------------------------------------- */
+/* ---- End (graph_finish_gpu.c) ---------------------------------------------------------------- */
 
 /* Canonical answers of the graph's lists. */
 kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run);

@@ -131,7 +131,7 @@ static kith_status bring_ids(giving *g, int which)
     const kin_graph_gpu_run *run = g->run;
     const kith_neighbors *graph = graph_of(g, which);
     g->ids[which] = graph->ids;
-    if ((run->request->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0) {
+    if ((run->request->place & KIN_GPU_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
     const int64_t bytes = graph->k * (int64_t)sizeof *graph->ids;

@@ -269,8 +269,7 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
                                .target = {.groups = &asked, .out = &part},
                                .wanted = part.k};
     KIN_TRY(kin_progress(w->on.ctx, "search", (double)first, (double)walkers->queries->rows));
-    KIN_TRY(
-        kin_exact_gpu_answers_make(&a, (walkers->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0, false));
+    KIN_TRY(kin_exact_gpu_answers_make(&a, (walkers->place & KIN_GPU_OUT_ON_DEVICE) != 0, false));
     kith_status status = answer_stripe(w, &a, &source, next);
     KIN_THEN(status, kin_exact_gpu_answers_finish(&a, &part, w->paths->rows));
     kin_exact_gpu_answers_free(&a);
@@ -313,7 +312,7 @@ static int64_t stripe_rows(const walking *w)
 {
     const kith_matrix *queries = w->walkers->queries;
     const uint64_t k = (uint64_t)w->out->k;
-    const bool there = (w->walkers->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const bool there = (w->walkers->place & KIN_GPU_DATA_ON_DEVICE) != 0;
     const uint64_t row = there ? 0 : kin_exact_gpu_ahead_bytes(queries, 1);
     const uint64_t answer = k * (sizeof(uint32_t) + sizeof(float) + sizeof(double));
     const uint64_t walks = ((uint64_t)w->walkers->width + KIN_GRAPH_GPU_LEADS) * sizeof(uint64_t);
@@ -336,7 +335,7 @@ static kith_status run_all(walking *w)
                                  .gpu = gpu,
                                  .rows = w->walkers->queries->rows,
                                  .stripe = stripe_rows(w),
-                                 .ahead = (place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
+                                 .ahead = (place & KIN_GPU_DATA_ON_DEVICE) == 0 &&
                                           kin_gpu_ahead_wanted(gpu),
                                  .solve = run_stripe,
                                  .arg = w};
@@ -384,7 +383,7 @@ static kith_status answer_share(void *arg, const kin_exact_gpu_member *own)
     dividing *d = arg;
     const int32_t number = own->gpu->number;
     const kin_graph_gpu_paths *paths = number == 0 ? d->paths : d->paths->others[number];
-    const kith_matrix queries = kin_exact_gpu_part_of(d->walkers->queries, own->first, own->count);
+    const kith_matrix queries = kin_matrix_part(d->walkers->queries, own->first, own->count);
     const kith_neighbors out = kin_exact_gpu_rows_of(d->out, own->first, own->count);
     kin_graph_gpu_walks walkers = *d->walkers;
     walkers.queries = &queries;

@@ -136,7 +136,7 @@ static kith_status load_exact(kith_ctx *ctx, const kin_index_source *source, kit
     if (index->gpu != NULL) {
         return KITH_OK;
     }
-    if (kin_exact_screens(&source->distance)) {
+    if (kin_is_screened(&source->distance)) {
         bind_views(source, index);
         KIN_TRY(kin_store_view(ctx, index->container, &index->kept->prepared, &usable));
     }
@@ -328,7 +328,7 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
     KIN_TRY(kin_method_check_gpu(ctx, &request));
     KIN_TRY(kin_api_find_device(ctx, source->points.data, "points.data", &device));
     KIN_TRY(kin_api_check_device(ctx, device));
-    source->place = KIN_EXACT_GPU_DATA_ON_DEVICE;
+    source->place = KIN_GPU_DATA_ON_DEVICE;
     if (index->method == KITH_METHOD_GRAPH) {
         take_graph(&from->params, index);
         const kin_index_there there = {device, from->stream};

@@ -63,7 +63,7 @@ typedef struct kin_index_kept {
 /* Whether the points lie in the GPU's memory: the caller's, or after a change the index' own. */
 static inline bool kin_index_rows_on_device(const kin_index_kept *kept)
 {
-    return (kept->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    return (kept->place & KIN_GPU_DATA_ON_DEVICE) != 0;
 }
 
 struct kith_index {
@@ -122,10 +122,10 @@ kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 typedef struct kin_index_source {
     kith_matrix points; /* checked */
     kin_distance distance;
-    const char *name; /* of the points, in messages */
-    uint32_t place;   /* KIN_EXACT_GPU_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
-    int32_t height;   /* of a tree, checked; 0: by columns */
-    int64_t leaf_points;              /* of a tree of the processor that there was; 0: by height */
+    const char *name;    /* of the points, in messages */
+    uint32_t place;      /* KIN_GPU_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
+    int32_t height;      /* of a tree, checked; 0: by columns */
+    int64_t leaf_points; /* of a tree of the processor that there was; 0: by height */
     const kin_exact_gpu_corpus *like; /* kin_screen_gpu_source */
 } kin_index_source;
 

@@ -64,7 +64,7 @@ static kith_status make_room(change *c, int64_t rows)
     c->source.distance.isa = c->ctx->isa;
     c->source.leaf_points = c->index->kept->planted.leaf_points;
     c->source.points.data = there ? c->there : c->rows;
-    c->source.place = there ? KIN_EXACT_GPU_DATA_ON_DEVICE : 0;
+    c->source.place = there ? KIN_GPU_DATA_ON_DEVICE : 0;
     c->source.points.rows = rows;
     c->source.points.stride_bytes = row_bytes;
     return KITH_OK;

@@ -123,8 +123,7 @@ static kith_status copy_graph(kith_ctx *ctx, const kin_index_source *source,
 {
     kith_neighbors out;
     KIN_TRY(kin_check_graph(ctx, given, source->points.rows));
-    const bool there =
-        (source->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0; /* no checksum reads them */
+    const bool there = (source->place & KIN_GPU_DATA_ON_DEVICE) != 0; /* no checksum reads them */
     KIN_TRY(kin_fingerprint_check(ctx, given, "graph", there ? NULL : &source->points,
                                   source->distance.metric));
     KIN_TRY(make_room(ctx, given->rows, given->k, graph, &out));
@@ -218,7 +217,7 @@ kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
     const int64_t before = index->kept->prepared.rows.matrix.rows;
     kin_index_graph part = {0};
     kin_index_source added = *source;
-    added.points = kin_exact_gpu_part_of(&source->points, before, source->points.rows - before);
+    added.points = kin_matrix_part(&source->points, before, source->points.rows - before);
     kith_status status = make_part(ctx, &added, index, &part);
     KIN_THEN(status, merge(ctx, source, index, &part, made));
     kin_free(ctx, part.ids);

@@ -62,8 +62,7 @@ static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_
         .distance = &source->distance,
         .name = source->name,
         .place = source->place,
-        .grows =
-            k->method == KITH_METHOD_EXACT && (source->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0,
+        .grows = k->method == KITH_METHOD_EXACT && (source->place & KIN_GPU_DATA_ON_DEVICE) != 0,
         .like = source->like != NULL ? &source->like->prepared : NULL,
         .apart = k->method == KITH_METHOD_GRAPH ? KIN_GRAPH_GPU_MOST_EQUAL : 0};
     KIN_TRY(k->method == KITH_METHOD_TREE
@@ -198,7 +197,7 @@ kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_mat
 static kith_status keep_pairs(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
 {
     KIN_TRY(kin_index_prepare(ctx, source, &kept->prepared));
-    if (kin_exact_screens(&source->distance)) {
+    if (kin_is_screened(&source->distance)) {
         const kin_shadow_job few = {.k = USUAL_K, .ends = 1, .few = true};
         KIN_TRY(kin_glance_make(ctx, &few, &kept->prepared));
     }

@@ -42,7 +42,7 @@ static void send_queries(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
     enum { LEAST_BYTES = 1 << 19, SHARE = 8 }; /* of the room, which the chosen rows need */
     const kith_matrix *queries = &job->queries;
     const uint64_t bytes = kin_exact_gpu_ahead_bytes(queries, queries->rows);
-    if ((where->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 && bytes >= LEAST_BYTES &&
+    if ((where->place & KIN_GPU_DATA_ON_DEVICE) == 0 && bytes >= LEAST_BYTES &&
         bytes <= kin_gpu_room(where->gpu) / SHARE) {
         kin_screen_gpu_prepare_ahead(ctx, where->gpu, queries, 0, queries->rows);
     }
@@ -362,7 +362,7 @@ static kith_status walk(kith_ctx *ctx, const kith_index *index, kin_walks_search
         return kin_walks_answer(ctx, walks, job, told);
     }
     enter_gpu(index);
-    job->place = stream != NULL ? KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE : 0;
+    job->place = stream != NULL ? KIN_GPU_DATA_ON_DEVICE | KIN_GPU_OUT_ON_DEVICE : 0;
     kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
     KIN_THEN(status, kin_walks_answer(ctx, walks, job, told));
     KIN_KEEP(status, stream != NULL ? kin_gpu_wait(ctx, index->gpu) : KITH_OK);
@@ -446,7 +446,7 @@ static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
                 "is the processor's (make it of points on the GPU, or for the device cuda)");
 }
 
-/* enqueue: KIN_EXACT_GPU_ENQUEUE, or 0. */
+/* enqueue: KIN_GPU_ENQUEUE, or 0. */
 static kith_status solve_on_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                                    uint32_t enqueue, const kith_neighbors *out)
 {
@@ -481,7 +481,7 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     kith_matrix asked;
     KIN_TRY(refuse_cpu(ctx, index));
     KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, params, &known));
-    const uint32_t enqueue = (known.flags & KITH_ENQUEUE) != 0 ? KIN_EXACT_GPU_ENQUEUE : 0;
+    const uint32_t enqueue = (known.flags & KITH_ENQUEUE) != 0 ? KIN_GPU_ENQUEUE : 0;
     known.flags &= ~(uint32_t)KITH_ENQUEUE;
     if (index->method == KITH_METHOD_GRAPH) {
         return search_by_walks(ctx, index, queries, &known, out, &stream);

@@ -93,6 +93,15 @@ typedef struct kin_distance {
     const double *period; /* by column, 0: it has none; NULL: none has */
 } kin_distance;
 
+/* Rows first .. first + count - 1, where they are. */
+static inline kith_matrix kin_matrix_part(const kith_matrix *matrix, int64_t first, int64_t count)
+{
+    kith_matrix part = *matrix;
+    part.data = (const char *)matrix->data + first * matrix->stride_bytes;
+    part.rows = count;
+    return part;
+}
+
 /* Whether the metric takes rows of this type and width; E_ARGUMENT names `name` and what it takes.
  * kin_metric_check asks first. */
 kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,

@@ -414,7 +414,7 @@ void kin_papers_matrix_plan(kin_layout *plan, const kin_prepared *corpus,
                             const kin_prepared *queries, const kin_request *request,
                             int32_t threads)
 {
-    if (!kin_exact_screens(&request->distance)) {
+    if (!kin_is_screened(&request->distance)) {
         kin_direct_plan(plan, corpus, queries, request, threads);
         return;
     }
@@ -426,7 +426,7 @@ void kin_papers_matrix_plan(kin_layout *plan, const kin_prepared *corpus,
 
 static void report(kith_ctx *ctx, const kin_prepared *corpus, const kin_request *request)
 {
-    kin_exact_report(ctx, corpus);
+    kin_prepared_report(ctx, corpus);
     ctx->report.exact = KITH_CERTIFIED;
     ctx->report.distinct_rows = corpus->groups.count;
     kin_exact_note_pipeline(ctx, request->pipeline);
@@ -437,7 +437,7 @@ kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
                                   const kith_neighbors *out)
 {
     const int64_t count = queries->rows.matrix.rows;
-    if (!kin_exact_screens(&request->distance)) {
+    if (!kin_is_screened(&request->distance)) {
         return kin_direct_run(ctx, corpus, queries, request, out);
     }
     matrix m = matrix_of(corpus, queries, request, ctx->threads);

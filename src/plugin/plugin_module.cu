@@ -2,7 +2,6 @@
  * The one symbol that libkith_cuda.so exports. */
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
-#include "screen/screen_kernels.h"
 #include "select/select_launch.cuh"
 
 extern "C" const kin_screen_gpu_kernels kin_screen_gpu_table; /* screen/screen_table.cu */

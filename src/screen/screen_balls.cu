@@ -14,7 +14,6 @@
  * side of a product as in screen_tile_few.cu; the rows of a block of queries are in shared memory.
  * Costs of all pairs, written by the screen and read again, took twice as long as both products. */
 #include "gpu/gpu_stream.cuh"
-#include "screen/screen_kernels.h"
 #include "screen/screen_list.cuh"
 #include "screen/screen_mma.cuh"
 

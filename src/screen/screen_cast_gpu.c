@@ -2,10 +2,10 @@
  *
  * Shadows on the device, by the positions of a graph's rows: those of a few axes, cast piece by
  * piece and rounded to halves, and those of all columns, which are the rounded rows as bytes. What
- * is said of them: exact_search_gpu.h.
+ * is said of them: screen_prepare_gpu.h.
  */
 
-#include "exact/exact_search_gpu.h"
+#include "screen/screen_prepare_gpu.h"
 #include "screen/screen_start.h"
 
 enum { PIECE = 1 << 16 /* rows that are cast at a time */ };

@@ -94,13 +94,6 @@ kith_status kin_prepare_queries(kith_ctx *ctx, const kin_prepared *corpus, int64
  * given are of kin_tile_s8_portable. */
 kith_status kin_glance_make(kith_ctx *ctx, const kin_shadow_job *job, kin_prepared *prepared);
 
-/* Whether so many queries are best answered at a glance. */
-bool kin_glance_suits(const kin_prepared *corpus, const kin_request *request, int64_t queries);
-
-/* After kin_prepare_rows of the queries. Of any type, whatever that of the corpus. */
-kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_prepared *queries,
-                              const kin_request *request, const kith_neighbors *out);
-
 /* ---- Products (screen_glance_body.inc) ---------------------------------------------------------
  *
  * acc = product + start, as screen_tile.h has it for s8. A query is a table: of each group two

@@ -14,7 +14,6 @@
  * is made for them here. */
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
-#include "screen/screen_kernels.h"
 #include "screen/screen_list.cuh"
 
 enum {

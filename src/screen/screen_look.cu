@@ -8,7 +8,6 @@
  * Cost. Two rounded rows a pair, of which one was often read a moment ago: bytes are what it waits
  * for. Error: sums of fp32 have a 32nd of the roundings that kappa stands for, and five more. */
 #include "gpu/gpu_stream.cuh"
-#include "screen/screen_kernels.h"
 #include "screen/screen_pair.cuh"
 
 enum { WARP = 32, THREADS = 256, CHUNK = 16, STEP = WARP * CHUNK, BLOCKS_A_PROCESSOR = 16 };

@@ -20,7 +20,6 @@
  * It is long because all readers look at words, groups and limits alike.
  */
 #include "gpu/gpu_stream.cuh"
-#include "screen/screen_kernels.h"
 #include "screen/screen_list.cuh"
 
 enum {

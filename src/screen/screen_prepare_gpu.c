@@ -116,7 +116,7 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
                                       .cols = m->cols,
                                       .dtype = m->dtype,
                                       .metric = out->distance.metric};
-    if ((p->source->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0) {
+    if ((p->source->place & KIN_GPU_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
     const int64_t start = kin_clock_ns();
@@ -226,33 +226,6 @@ static kith_status finish_groups(preparing *p)
 
 /* ---- The frame ------------------------------------------------------------------------------- */
 
-static bool takes_integers(const kin_distance *distance, const kith_matrix *matrix,
-                           kith_dtype asked)
-{
-    kith_matrix queries = *matrix;
-    queries.dtype = asked;
-    return kin_frame_is_integer(distance, matrix, &queries);
-}
-
-static bool is_measured(const kin_distance *distance, const kith_matrix *matrix, kith_dtype asked)
-{
-    return kin_exact_screens(distance) && !takes_integers(distance, matrix, asked);
-}
-
-/* The type that needs no try. Whole numbers of 8 bits are their own rounded copy; all else goes to
- * fp16, or to quantised bytes where a pilot finds them fine enough (try_bytes). */
-static kin_screen_gpu_type choose_type(const kin_distance *distance, const kith_matrix *matrix,
-                                       kith_dtype asked)
-{
-    return takes_integers(distance, matrix, asked) ? KIN_SCREEN_GPU_S8 : KIN_SCREEN_GPU_F16;
-}
-
-static int32_t rounded_bytes(kin_screen_gpu_type type, int32_t cols)
-{
-    return (int32_t)kin_round_up((int64_t)cols * (type == KIN_SCREEN_GPU_F16 ? 2 : 1),
-                                 KIN_SCREEN_GPU_SLICE);
-}
-
 /* The frame of one type, after the columns were measured. */
 static void take_type(const preparing *p, kin_screen_gpu_type type, kin_screen_gpu_frame *frame)
 {
@@ -260,7 +233,7 @@ static void take_type(const preparing *p, kin_screen_gpu_type type, kin_screen_g
                                    .largest_norm = p->seen.largest[1]};
     const bool is_float = type == KIN_SCREEN_GPU_F16;
     frame->type = type;
-    frame->row_bytes = rounded_bytes(type, frame->cols);
+    frame->row_bytes = kin_screen_gpu_type_bytes_of(type, frame->cols);
     frame->scale = kin_frame_scale(is_float ? KIN_TILE_F32 : KIN_TILE_S8, frame->cols, &stats);
     frame->kappa = is_float ? p->on.kernels->kappa(p->on.stream, frame->cols) : 0.0;
     frame->mean = frame->bound == KIN_BOUND_DISTANCE ? p->out->mean : NULL;
@@ -291,11 +264,12 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_screen_gpu_fra
 {
     const kin_distance *distance = &p->out->distance;
     const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
-    const kin_screen_gpu_type type = choose_type(distance, p->source->matrix, asked);
+    const kin_screen_gpu_type type = kin_screen_gpu_type_of(distance, p->source->matrix, asked);
     *frame = (kin_screen_gpu_frame){.type = type,
                                     .bound = KIN_BOUND_INTEGER,
                                     .cols = p->source->matrix->cols,
-                                    .row_bytes = rounded_bytes(type, p->source->matrix->cols),
+                                    .row_bytes =
+                                        kin_screen_gpu_type_bytes_of(type, p->source->matrix->cols),
                                     .scale = 1.0,
                                     .key_scale = traits->key_scale,
                                     .reach_scale = 1.0};
@@ -522,9 +496,9 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
 {
     kin_screen_gpu_prepared *out = p->out;
     kin_screen_gpu_frame frame;
-    out->measured = is_measured(&out->distance, p->source->matrix, asked);
-    KIN_TRY(look(p, kin_exact_screens(&out->distance)));
-    if (!kin_exact_screens(&out->distance)) {
+    out->measured = kin_screen_gpu_is_measured(&out->distance, p->source->matrix, asked);
+    KIN_TRY(look(p, kin_is_screened(&out->distance)));
+    if (!kin_is_screened(&out->distance)) {
         return KITH_OK;
     }
     if (is_like(p)) {
@@ -576,7 +550,8 @@ static kith_status prepare_spread(preparing *p, kith_dtype asked, const kin_scre
     kin_screen_gpu_prepared *out = p->out;
     kin_screen_gpu_frame frame;
     kin_screen_gpu_spread job = *spread;
-    out->measured = given == NULL && is_measured(&out->distance, p->source->matrix, asked);
+    out->measured =
+        given == NULL && kin_screen_gpu_is_measured(&out->distance, p->source->matrix, asked);
     KIN_TRY(look(p, false));
     if (!out->plain) {
         return KITH_OK;
@@ -759,7 +734,7 @@ static uint64_t own_bytes(const kith_matrix *matrix, int64_t rows, uint32_t plac
 {
     const uint64_t slack = 1u << 16;
     const uint64_t a_row = (uint64_t)matrix->cols * (uint64_t)kith_dtype_bytes(matrix->dtype);
-    return (place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0
+    return (place & KIN_GPU_DATA_ON_DEVICE) != 0
                ? slack
                : kin_size_add(slack, kin_size_mul((uint64_t)rows, a_row));
 }
@@ -778,23 +753,24 @@ kin_screen_gpu_prepared_need kin_screen_gpu_prepared_bytes(const kith_matrix *ma
                                                            kith_dtype asked, uint32_t place,
                                                            bool corpus)
 {
-    const kin_screen_gpu_type type = choose_type(distance, matrix, asked);
-    const int32_t row_bytes = rounded_bytes(type, matrix->cols);
+    const kin_screen_gpu_type type = kin_screen_gpu_type_of(distance, matrix, asked);
+    const int32_t row_bytes = kin_screen_gpu_type_bytes_of(type, matrix->cols);
     const uint64_t ids = (uint64_t)rows * sizeof(uint32_t);
     const uint64_t order = kin_screen_gpu_order_bytes(rows, row_bytes, corpus);
     kin_screen_gpu_prepared shape = {
         .distance = *distance,
         .rows = {.rows = rows, .cols = matrix->cols},
-        .measured = corpus && is_measured(distance, matrix, asked),
+        .measured = corpus && kin_screen_gpu_is_measured(distance, matrix, asked),
         .covered = corpus ? kin_screen_gpu_is_covered(distance, rows) : order > 0,
         .set = {.points = rows, .padded = kin_round_up(rows, KIN_SCREEN_GPU_BLOCK)}};
     const uint64_t given =
         kin_size_add(own_bytes(matrix, rows, place), kin_gpu_layout_bytes(name_rows, &shape));
     kin_screen_gpu_prepared_need need = {given, given};
-    if (!kin_exact_screens(distance)) {
+    if (!kin_is_screened(distance)) {
         return need;
     }
-    const int32_t as_bytes = rounded_bytes(KIN_SCREEN_GPU_S8, matrix->cols) + KIN_START_BYTES;
+    const int32_t as_bytes =
+        kin_screen_gpu_type_bytes_of(KIN_SCREEN_GPU_S8, matrix->cols) + KIN_START_BYTES;
     const int32_t most = type == KIN_SCREEN_GPU_S8 || as_bytes > row_bytes ? as_bytes : row_bytes;
     const uint64_t rounded = kin_size_mul((uint64_t)shape.set.padded, (uint64_t)most);
     need.resident =
@@ -806,11 +782,11 @@ kin_screen_gpu_prepared_need kin_screen_gpu_prepared_bytes(const kith_matrix *ma
     /* Other moments: the table of groups and the columns' statistics before the set is there, the
      * pilot beside it. */
     const uint64_t parts = (uint64_t)kin_screen_gpu_measure_parts(matrix->cols);
-    const uint64_t pilot =
-        rows < KIN_SCREEN_GPU_TYPE_POINTS
-            ? 0
-            : kin_screen_gpu_type_bytes(rounded_bytes(KIN_SCREEN_GPU_S8, matrix->cols),
-                                        KIN_SCREEN_GPU_TYPE_K);
+    const uint64_t pilot = rows < KIN_SCREEN_GPU_TYPE_POINTS
+                               ? 0
+                               : kin_screen_gpu_type_bytes(
+                                     kin_screen_gpu_type_bytes_of(KIN_SCREEN_GPU_S8, matrix->cols),
+                                     KIN_SCREEN_GPU_TYPE_K);
     const uint64_t moments[] = {
         kin_size_add(given, kin_size_add(kin_screen_gpu_equal_bytes(rows), ids)),
         kin_size_add(given, parts * 3 * (uint64_t)matrix->cols * sizeof(double)),

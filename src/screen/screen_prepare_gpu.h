@@ -6,10 +6,10 @@
 #ifndef KIN_SCREEN_PREPARE_GPU_H
 #define KIN_SCREEN_PREPARE_GPU_H
 
-#include "exact/exact_answer_gpu.h"
-#include "screen/screen_prepare.h"
+#include "screen/screen_corpus.h"
+#include "screen/screen_stage_gpu.h"
 
-struct kin_screen_gpu_prepared {
+typedef struct kin_screen_gpu_prepared {
     kin_distance distance;
     kin_screen_gpu_rows
         rows; /* of the matrix, or of the stripe of it that begins with row `first` */
@@ -65,14 +65,14 @@ struct kin_screen_gpu_prepared {
     kin_screen_gpu_word *half;
     float *centres;
     float *radii;
-};
+} kin_screen_gpu_prepared;
 
 /* A matrix that is prepared. */
 typedef struct kin_screen_gpu_source {
     const kith_matrix *matrix;
     const kin_distance *distance;
     const char *name; /* in messages about values */
-    uint32_t place;   /* KIN_EXACT_GPU_DATA_ON_DEVICE: the matrix is borrowed */
+    uint32_t place;   /* KIN_GPU_DATA_ON_DEVICE: the matrix is borrowed */
     int64_t first;    /* rows first .. first + count - 1 */
     int64_t count;    /* 0: all */
     int64_t askers;   /* of a corpus: queries that it is prepared for; 0: not known */
@@ -89,7 +89,7 @@ typedef struct kin_screen_gpu_source {
 static inline kith_matrix kin_screen_gpu_source_rows(const kin_screen_gpu_source *source)
 {
     return source->count == 0 ? *source->matrix
-                              : kin_exact_gpu_part_of(source->matrix, source->first, source->count);
+                              : kin_matrix_part(source->matrix, source->first, source->count);
 }
 
 /* A corpus. asked: the dtype of the queries to come; k: ids a row. Only metrics that are screened
@@ -197,8 +197,7 @@ kin_screen_gpu_prepared_need kin_screen_gpu_prepared_bytes(const kith_matrix *ma
 /* Of kin_screen_gpu_prepare_groups. */
 kin_screen_gpu_prepared_need kin_screen_gpu_groups_bytes(const kith_matrix *matrix, uint32_t place);
 
-/* ---- Equal and degenerate rows, as lists on the host (screen_prepare.h): screen_group_gpu.c
- * -------- */
+/* ---- Equal and degenerate rows, as lists on the host (screen_prepare.h): screen_group_gpu.c -- */
 
 typedef struct kin_screen_gpu_equal {
     int64_t rows;
@@ -231,8 +230,7 @@ kith_status kin_screen_gpu_equal_lists(const kin_screen_gpu_device *on,
 /* Device memory that the search takes. */
 uint64_t kin_screen_gpu_equal_bytes(int64_t rows);
 
-/* ---- An order in which near points stand together: screen_order_gpu.c
- * ----------------------------- */
+/* ---- An order in which near points stand together: screen_order_gpu.c ------------------------ */
 
 /* Any order is right; a good one makes early reaches tight and lets tiles be skipped. */
 
@@ -261,10 +259,20 @@ kith_status kin_screen_gpu_order_homes(const kin_screen_gpu_device *on,
 /* Device memory that either takes for a while. */
 uint64_t kin_screen_gpu_order_bytes(int64_t points, int32_t row_bytes, bool corpus);
 
-/* ---- Whether bytes are fine enough to screen a corpus in: screen_type_gpu.c
- * ---------------------- */
+/* ---- The cheap type: screen_type_gpu.c ------------------------------------------------------- */
 
-/* Asked of the data, on a few thousand rows. */
+/* The type that needs no try. Whole numbers of 8 bits are their own rounded copy; all else goes to
+ * fp16, or to quantised bytes where a pilot finds them fine enough. */
+kin_screen_gpu_type kin_screen_gpu_type_of(const kin_distance *distance, const kith_matrix *matrix,
+                                           kith_dtype asked);
+/* Whether columns get means and a scale: whole numbers need none. */
+bool kin_screen_gpu_is_measured(const kin_distance *distance, const kith_matrix *matrix,
+                                kith_dtype asked);
+/* Of a rounded row. */
+int32_t kin_screen_gpu_type_bytes_of(kin_screen_gpu_type type, int32_t cols);
+
+/* Whether bytes are fine enough to screen a corpus in is asked of the data, on a few thousand
+ * rows. */
 
 /* The fewest points and the largest k that are tried. */
 enum { KIN_SCREEN_GPU_TYPE_POINTS = 50000, KIN_SCREEN_GPU_TYPE_K = 128 };
@@ -279,5 +287,38 @@ kith_status kin_screen_gpu_type_try(const kin_screen_gpu_device *on,
                                     const kin_screen_gpu_frame *frame, int64_t k,
                                     double *candidates);
 uint64_t kin_screen_gpu_type_bytes(int32_t row_bytes, int64_t k);
+
+/* ---- Shadows: screen_shadow_gpu.c, screen_cast_gpu.c ----------------------------------------- */
+
+/* Rows of a few columns (screen/screen_corpus.h), or of bytes, that stages of a graph screen in
+ * place of the full ones, since they are never farther apart but for what is known to be lost; what
+ * passes is looked at in full. Lists, reaches and so answers are what they would be without. */
+typedef struct kin_screen_gpu_shadow {
+    int32_t axes; /* 0: none of that kind */
+    bool bytes;   /* of all columns */
+    void *block;
+} kin_screen_gpu_shadow;
+enum { KIN_SCREEN_GPU_SHADOW_BYTES = -1 };
+
+/* Before the stages of a graph whose rows have a reach and are where they stay: a basis from a
+ * sample, of as many axes as take least by a trial, or bytes by what a pilot has found; then
+ * work->cast. None where full rows are screened sooner, and where device memory is short. given: so
+ * many axes in any case, from 1 to KIN_SCREEN_GPU_MOST_AXES - 1 and at most the columns, or
+ * KIN_SCREEN_GPU_SHADOW_BYTES; 0: what takes least. */
+kith_status kin_screen_gpu_shadow_make(kin_screen_gpu_work *work,
+                                       const kin_screen_gpu_prepared *points, int32_t given,
+                                       kin_screen_gpu_shadow *shadow);
+void kin_screen_gpu_shadow_free(const kin_screen_gpu_device *on, kin_screen_gpu_shadow *shadow);
+
+/* The two kinds make work->cast and what goes with it of rows that stay where they are, and cut
+ * stages short, so that what passes, which is about `share` of the pairs, finds room to wait.
+ * shadow gets the memory, also on failure. */
+
+/* The images in a basis, and the length of what it leaves of each row, as halves. */
+kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *work, kin_axes *axes, double share,
+                                     kin_screen_gpu_shadow *shadow);
+/* All columns of rows of halves, as bytes: one of them is `unit` of the rows'. */
+kith_status kin_screen_gpu_cast_bytes(kin_screen_gpu_work *work, double unit, double share,
+                                      kin_screen_gpu_shadow *shadow);
 
 #endif

@@ -17,7 +17,7 @@
  */
 
 #include "base/base_random.h"
-#include "exact/exact_search_gpu.h"
+#include "screen/screen_prepare_gpu.h"
 
 enum {
     TRIAL_ROWS = 96,

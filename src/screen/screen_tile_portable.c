@@ -2,7 +2,6 @@
  * Tile kernels in plain C: the reference of the others, and what runs where nothing better does;
  * and which kernel serves a type on a machine. Contract: screen_tile.h. */
 #include "host/host_cpu.h"
-#include "screen/screen_tile.h"
 #include "screen/screen_tile_hit.h"
 #include "screen/screen_tile_plain.h"
 

@@ -16,7 +16,6 @@
  * of shared memory. What was tried and measured: docs/notes/performance.md.
  */
 #include "gpu/gpu_stream.cuh"
-#include "screen/screen_kernels.h"
 #include "screen/screen_wgmma_feed.cuh"
 #include "screen/screen_wgmma_start.cuh"
 #include "screen/screen_wgmma_write.cuh"

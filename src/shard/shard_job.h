@@ -109,10 +109,7 @@ kith_status kin_shard_needs(const kin_shard_job *job, int32_t shards, kin_shard_
 /* Rows of a shard as a matrix. */
 static inline kith_matrix kin_shard_rows_of(const kin_shard_job *job, const kin_shard_part *part)
 {
-    kith_matrix rows = job->points;
-    rows.data = (const char *)rows.data + part->first * rows.stride_bytes;
-    rows.rows = part->rows;
-    return rows;
+    return kin_matrix_part(&job->points, part->first, part->rows);
 }
 
 /* Of rows that are copied, one behind the other. */

@@ -149,10 +149,8 @@ static kith_matrix part_at(const kin_truth *t, int32_t matrix, int64_t row)
     if (matrix == t->count) {
         return (kith_matrix){.data = NULL};
     }
-    kith_matrix some = t->corpus[matrix];
-    some.rows = part_rows(t, &some, row);
-    some.data = (const char *)some.data + row * some.stride_bytes;
-    return some;
+    const kith_matrix *all = &t->corpus[matrix];
+    return kin_matrix_part(all, row, part_rows(t, all, row));
 }
 
 /* What a GPU has of the next part, which comes in another size, or not at all. */

@@ -280,9 +280,8 @@ kith_status kin_truth_compare_all(kin_truth *t, const uint32_t *queries, int64_t
     for (int32_t i = 0; i < t->count; i++) {
         const kith_matrix *matrix = &t->corpus[i];
         for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {
-            kith_matrix rows = *matrix;
-            rows.data = (const char *)matrix->data + row * matrix->stride_bytes;
-            rows.rows = kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row);
+            const kith_matrix rows =
+                kin_matrix_part(matrix, row, kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row));
             KIN_TRY(compare(t, &rows, base, &asked, hear, arg));
             base += rows.rows;
             if (t->params.mapped != 0) {

@@ -40,7 +40,7 @@ static kith_status sum_ends(kith_ctx *ctx, const kith_matrix *points, uint64_t *
     kin_fingerprint_begin(&sum, points);
     sum.rows_left = 2 * some.rows;
     KIN_TRY(kin_fingerprint_add(ctx, &sum, &some));
-    some.data = (const char *)points->data + (points->rows - some.rows) * points->stride_bytes;
+    some = kin_matrix_part(points, points->rows - some.rows, some.rows);
     KIN_TRY(kin_fingerprint_add(ctx, &sum, &some));
     *ends = kin_fingerprint_end(&sum);
     return KITH_OK;

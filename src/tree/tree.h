@@ -28,7 +28,7 @@
 
 #include "base/base_size.h"
 #include "file/file_container.h"
-#include "screen/screen_prepare.h"
+#include "exact/exact_answer.h"
 #include "tree/tree_bound.h"
 
 typedef struct kin_tree {

@@ -223,7 +223,7 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
     const kin_distance *distance = &request->distance;
     const double cols = (double)distance->cols;
     const double arithmetic = is_portable(distance) ? 10.0 : 0.7 + 0.03 * cols;
-    const bool screens = kin_exact_screens(distance);
+    const bool screens = kin_is_screened(distance);
     return (kin_tree_cost){
         .points = points,
         .queries = queries,
@@ -244,7 +244,7 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
 
 kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points, int64_t queries)
 {
-    const bool screens = kin_exact_screens(distance);
+    const bool screens = kin_is_screened(distance);
     const double wide = is_portable(distance) ? 8.0 : 1.0;
     const double screened = kin_isa_includes(distance->isa, KIN_ISA_AVX512) ? 0.2
                             : is_portable(distance)                         ? 4.5

@@ -233,7 +233,7 @@ kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_ma
 /* ---- tree_radius_gpu.c ----------------------------------------------------------------------- */
 
 /* All within a radius by the tree on a GPU: the table of kin_tree_radius, byte for byte, in host
- * memory; where the query's place has KIN_EXACT_GPU_OUT_ON_DEVICE, on the device if there is room
+ * memory; where the query's place has KIN_GPU_OUT_ON_DEVICE, on the device if there is room
  * for all of it. Of the corpus the distance, name and place are read, too. declined NULL: the tree
  * was named; else where all pairs are the faster way, or where the tree does not fit, nothing is
  * written and *declined is true. */

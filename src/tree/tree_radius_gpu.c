@@ -375,7 +375,7 @@ static int64_t stripe_rows(const finding *f)
 {
     enum { ORDER_BYTES = 40 };
     const kith_matrix *asked = f->query->queries;
-    const bool here = asked == NULL || (f->query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const bool here = asked == NULL || (f->query->place & KIN_GPU_DATA_ON_DEVICE) != 0;
     const uint64_t given = here ? 0 : kin_exact_gpu_ahead_bytes(asked, 1);
     const uint64_t a_row = given + ORDER_BYTES + 2 * sizeof(int64_t) + sizeof(kin_tree_ring) +
                            (uint64_t)f->solver.tree->wide * sizeof(float);
@@ -470,7 +470,7 @@ kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus 
                                        const kin_exact_gpu_radius_query *query, kith_ranges *ranges)
 {
     const kith_report before = ctx->report;
-    bool stays = (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0;
+    bool stays = (query->place & KIN_GPU_OUT_ON_DEVICE) != 0;
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
@@ -531,7 +531,7 @@ static kith_status judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
 static bool may_fit(const kin_gpu *gpu, const kin_screen_gpu_source *corpus)
 {
     const kith_matrix *points = corpus->matrix;
-    const bool here = (corpus->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const bool here = (corpus->place & KIN_GPU_DATA_ON_DEVICE) != 0;
     const uint64_t rows = here ? 0 : kin_exact_gpu_ahead_bytes(points, points->rows);
     const int32_t cols = kin_place_cols(corpus->distance->metric, points->cols);
     const int64_t leaf = kin_tree_gpu_usual_leaf(cols);

@@ -75,7 +75,7 @@ typedef struct whole_job {
 static uint64_t stripe_bytes(const whole_job *w, int64_t count)
 {
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(w->request);
-    const bool here = (w->place & KIN_EXACT_GPU_DATA_ON_DEVICE) != 0;
+    const bool here = (w->place & KIN_GPU_DATA_ON_DEVICE) != 0;
     const uint64_t rows = here ? 0 : kin_exact_gpu_ahead_bytes(w->queries, count);
     const uint64_t near = count >= w->many ? w->near : 0;
     const uint64_t own = kin_size_add(
@@ -86,7 +86,7 @@ static uint64_t stripe_bytes(const whole_job *w, int64_t count)
 
 static bool to_host(const whole_job *w)
 {
-    return (w->place & KIN_EXACT_GPU_OUT_ON_DEVICE) == 0;
+    return (w->place & KIN_GPU_OUT_ON_DEVICE) == 0;
 }
 
 /* Queries of a stripe where memory is no matter: the answers of many take long to the host, and go
@@ -143,7 +143,7 @@ static whole_job whole_of(const kith_matrix *points, const kith_matrix *queries,
         .near = kin_tree_gpu_near_bytes(points->dtype, points->cols, request->distance.metric,
                                         kin_round_up(points->rows, KIN_TREE_LANES)),
         .many = kin_tree_gpu_many(points->rows),
-        .place = queries != NULL ? 0 : KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE};
+        .place = queries != NULL ? 0 : KIN_GPU_DATA_ON_DEVICE | KIN_GPU_OUT_ON_DEVICE};
 }
 
 /* beside: what is there before the first stripe; building: the most while it was made. */
@@ -154,7 +154,7 @@ static kin_exact_gpu_need need_of(const whole_job *asked, uint64_t beside, uint6
     const uint64_t whole = kin_size_add(beside, stripe_bytes(asked, rows));
     const uint64_t least =
         kin_size_add(beside, stripe_bytes(asked, kin_min_i64(KIN_EXACT_GPU_LEAST_ROWS, rows)));
-    bool ahead = (asked->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0;
+    bool ahead = (asked->place & KIN_GPU_DATA_ON_DEVICE) == 0;
     const uint64_t early =
         kin_size_add(building, ahead ? kin_exact_gpu_ahead_bytes(asked->queries, rows) : 0);
     const int64_t stripe = cut_queries(asked, budget > beside ? budget - beside : 0, &ahead);
@@ -184,7 +184,7 @@ void kin_tree_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                         const kin_exact_gpu_query *query, const kith_matrix *queries)
 {
     const uint64_t room = kin_gpu_room(gpu);
-    if (queries != NULL && (query->place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
+    if (queries != NULL && (query->place & KIN_GPU_DATA_ON_DEVICE) == 0 &&
         kin_exact_gpu_ahead_bytes(queries, queries->rows) >= LEAST_BROUGHT &&
         kin_tree_gpu_plan_need(corpus, queries, query->request, room).whole_bytes <= room / 2) {
         whole_job whole =
@@ -419,7 +419,7 @@ typedef struct searching {
 static kith_status solve(searching *s, const kin_exact_gpu_query *query, const kin_groups *asked,
                          const kin_tree_gpu_places *places, bool parts)
 {
-    const bool on_device = (query->place & KIN_EXACT_GPU_OUT_ON_DEVICE) != 0;
+    const bool on_device = (query->place & KIN_GPU_OUT_ON_DEVICE) != 0;
     kin_exact_gpu_answers a =
         kin_exact_gpu_answers_of(&s->on, query, &s->corpus->prepared.groups, asked);
     a.by_host = parts && !on_device;
@@ -489,7 +489,7 @@ static kith_status search(searching *s)
     kin_exact_gpu_stripes all = {.ctx = s->on.ctx,
                                  .gpu = s->on.gpu,
                                  .rows = queries->rows,
-                                 .ahead = (whole.place & KIN_EXACT_GPU_DATA_ON_DEVICE) == 0 &&
+                                 .ahead = (whole.place & KIN_GPU_DATA_ON_DEVICE) == 0 &&
                                           kin_gpu_ahead_wanted(s->on.gpu),
                                  .solve = search_stripe,
                                  .arg = s};

@@ -53,7 +53,7 @@ static kith_status search_share(const kin_tree_gpu_corpus *c, const kin_exact_gp
     uint32_t *self = NULL;
     if (query->queries == NULL) {
         asked.queries = &points;
-        asked.place = KIN_EXACT_GPU_DATA_ON_DEVICE;
+        asked.place = KIN_GPU_DATA_ON_DEVICE;
     }
     kin_exact_gpu_slice_of(&asked, own->first, own->count, &slice);
     if (query->queries == NULL && kin_request_leaves(query->request, true)) {
@@ -87,7 +87,7 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
                                               job->query->queries == NULL ? "points" : "corpus"};
     kin_tree_gpu_corpus c = {0};
     if (job->query->queries != NULL && kin_tree_gpu_named(request)) {
-        const kith_matrix share = kin_exact_gpu_part_of(job->query->queries, own.first, own.count);
+        const kith_matrix share = kin_matrix_part(job->query->queries, own.first, own.count);
         kin_tree_gpu_bring(ctx, gpu, job->corpus, job->query, &share);
     }
     kith_status status = kin_tree_gpu_corpus_make(ctx, gpu, &source, request->tree_height, 0, &c);

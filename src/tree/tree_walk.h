@@ -4,7 +4,6 @@
 #define KIN_TREE_WALK_H
 
 #include "base/base_ctx.h"
-#include "exact/exact_answer.h"
 #include "tree/tree.h"
 
 /* ---- The arithmetic of a leaf ---------------------------------------------------------------- */

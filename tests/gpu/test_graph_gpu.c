@@ -215,7 +215,7 @@ static void device_arrays(void **state)
     kith_neighbors wanted = test_graph_gpu_solve(&b, "host arrays", &points, &request, &outcome);
     kith_matrix there = test_caller_copy(&c, &points);
     kith_neighbors out = test_caller_answer(&c, points.rows, 10);
-    request.place = KIN_EXACT_GPU_DATA_ON_DEVICE | KIN_EXACT_GPU_OUT_ON_DEVICE;
+    request.place = KIN_GPU_DATA_ON_DEVICE | KIN_GPU_OUT_ON_DEVICE;
     assert_int_equal(kin_graph_gpu_descend(b.ctx, b.gpu, &there, &request, &out, &outcome),
                      KITH_OK);
     assert_int_equal(kin_gpu_wait(b.ctx, b.gpu), KITH_OK);

@@ -44,7 +44,7 @@ static void descent_begin(descent *d, int32_t threads, kith_metric metric, int32
     const kin_distance distance = test_descent_request(d->ctx, &d->rows, metric, 1).distance;
     assert_int_equal(
         kin_prepare_rows(d->ctx, &d->rows.matrix, &distance, "points", 0, &d->prepared), KITH_OK);
-    if (kin_exact_screens(&distance)) {
+    if (kin_is_screened(&distance)) {
         assert_int_equal(kin_prepare_corpus(d->ctx, false, 10, &d->prepared), KITH_OK);
     }
     assert_int_equal(kin_graph_points_make(d->ctx, &d->prepared, &d->points), KITH_OK);
