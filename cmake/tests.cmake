@@ -103,7 +103,7 @@ else()
   if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize")
     foreach(name test_buffer_tree_gpu test_gpu_both test_gpu_enqueue test_gpu_index test_gpu_graph_index test_gpu_seats
             test_gpu_tree_index test_screen_aim test_screen_lists test_screen_plans test_screen_prepare test_screen_round
-            test_screen_screen test_gpu_arrays test_gpu_faults test_gpu_filters test_gpu_limits test_gpu_paths
+            test_screen_bodies test_gpu_arrays test_gpu_faults test_gpu_filters test_gpu_limits test_gpu_paths
             test_gpu_pool test_gpu_shadow test_gpu_spaces test_gpu_team test_graph_fill_gpu test_graph_groups_gpu
             test_graph_links_gpu
             test_graph_lists_gpu test_graph_near_gpu test_graph_samples_gpu test_select_paths
@@ -131,7 +131,7 @@ else()
           reference_test_buffer_tree_gpu:20 reference_test_gpu_spaces:20 reference_test_tree_radius_gpu:20
           reference_test_gpu_graph_index:20 reference_test_gpu_seats:20 reference_test_gpu_limits:10
           reference_test_gpu_arrays:10 reference_test_screen_lists:10
-          reference_test_screen_screen:10 reference_test_gpu_tree_index:10 reference_test_tree_build_gpu:10)
+          reference_test_screen_bodies:10 reference_test_gpu_tree_index:10 reference_test_tree_build_gpu:10)
     string(REPLACE ":" ";" long ${long})
     list(GET long 0 name)
     list(GET long 1 seconds)

@@ -263,13 +263,27 @@ uint64_t kin_screen_gpu_order_bytes(int64_t points, int32_t row_bytes, bool corp
 
 /* The type that needs no try. Whole numbers of 8 bits are their own rounded copy; all else goes to
  * fp16, or to quantised bytes where a pilot finds them fine enough. */
-kin_screen_gpu_type kin_screen_gpu_type_of(const kin_distance *distance, const kith_matrix *matrix,
-                                           kith_dtype asked);
+static inline kin_screen_gpu_type
+kin_screen_gpu_type_of(const kin_distance *distance, const kith_matrix *matrix, kith_dtype asked)
+{
+    kith_matrix queries = *matrix;
+    queries.dtype = asked;
+    return kin_frame_is_integer(distance, matrix, &queries) ? KIN_SCREEN_GPU_S8
+                                                            : KIN_SCREEN_GPU_F16;
+}
 /* Whether columns get means and a scale: whole numbers need none. */
-bool kin_screen_gpu_is_measured(const kin_distance *distance, const kith_matrix *matrix,
-                                kith_dtype asked);
+static inline bool kin_screen_gpu_is_measured(const kin_distance *distance,
+                                              const kith_matrix *matrix, kith_dtype asked)
+{
+    return kin_is_screened(distance) &&
+           kin_screen_gpu_type_of(distance, matrix, asked) != KIN_SCREEN_GPU_S8;
+}
 /* Of a rounded row. */
-int32_t kin_screen_gpu_type_bytes_of(kin_screen_gpu_type type, int32_t cols);
+static inline int32_t kin_screen_gpu_type_bytes_of(kin_screen_gpu_type type, int32_t cols)
+{
+    return (int32_t)kin_round_up((int64_t)cols * (type == KIN_SCREEN_GPU_F16 ? 2 : 1),
+                                 KIN_SCREEN_GPU_SLICE);
+}
 
 /* Whether bytes are fine enough to screen a corpus in is asked of the data, on a few thousand
  * rows. */

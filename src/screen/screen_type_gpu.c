@@ -21,30 +21,6 @@ enum {
     SPARE = 8
 };
 
-kin_screen_gpu_type kin_screen_gpu_type_of(const kin_distance *distance, const kith_matrix *matrix,
-                                           kith_dtype asked)
-{
-    kith_matrix queries = *matrix;
-    queries.dtype = asked;
-    return kin_frame_is_integer(distance, matrix, &queries) ? KIN_SCREEN_GPU_S8
-                                                            : KIN_SCREEN_GPU_F16;
-}
-
-bool kin_screen_gpu_is_measured(const kin_distance *distance, const kith_matrix *matrix,
-                                kith_dtype asked)
-{
-    return kin_is_screened(distance) &&
-           kin_screen_gpu_type_of(distance, matrix, asked) != KIN_SCREEN_GPU_S8;
-}
-
-int32_t kin_screen_gpu_type_bytes_of(kin_screen_gpu_type type, int32_t cols)
-{
-    return (int32_t)kin_round_up((int64_t)cols * (type == KIN_SCREEN_GPU_F16 ? 2 : 1),
-                                 KIN_SCREEN_GPU_SLICE);
-}
-
-/* ---- The pilot ------------------------------------------------------------------------------- */
-
 typedef struct pilot {
     const kin_screen_gpu_device *on;
     kin_screen_gpu_chosen rows;

@@ -27,8 +27,8 @@
 #define KIN_TREE_TREE_H
 
 #include "base/base_size.h"
-#include "file/file_container.h"
 #include "exact/exact_answer.h"
+#include "file/file_container.h"
 #include "tree/tree_bound.h"
 
 typedef struct kin_tree {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Both bodies of the screen against plain loops in double: costs as a matrix, their minima and
- * the least of parts, the nearest column, lists of one and of both ends, lists that overflow; lists
- * of bytes also with starts of columns as bytes, some of which are cut off. Rounded rows are made
+ * Both bodies of the screen against plain loops in double: costs as a matrix, their minima and the
+ * least of parts, the nearest column, lists of one and of both ends, lists that overflow; lists of
+ * bytes also with starts of columns as bytes, some of which are cut off. Rounded rows are made
  * here, so that nothing else of the engine is needed. Integer costs are exact and so are their
  * sets; of floats, all that the theorem of docs/notes/numerics.md keeps must be there, and nothing
- * beyond the error of a cost. Units come in random order and of random size. KITH_GPU_UNIT is set
- * before each launch, which reads it.
- */
+ * beyond the error of a cost. Units come in random order and size. KITH_GPU_UNIT is set before each
+ * launch, which reads it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
