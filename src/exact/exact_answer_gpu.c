@@ -492,8 +492,7 @@ kith_status kin_exact_gpu_answers_write(kin_exact_gpu_answers *a, const kin_scre
     job.pairs = pairs;
     job.count = counts;
     job.k = k;
-    return kin_screen_gpu_launched(&a->on, a->on.kernels->write(a->on.stream, &job),
-                                   "writing neighbours");
+    return KIN_SCREEN_LAUNCH(&a->on, write, &job, "writing neighbours");
 }
 
 kith_status kin_exact_gpu_delivery_run(kin_exact_gpu_answers *a, kin_exact_gpu_delivery *d,

@@ -265,12 +265,10 @@ static kith_status look_there(const batch *b)
                                                 .transforms = b->in.transforms,
                                                 .degenerate = b->degenerate,
                                                 .count = &b->complaints->degenerate};
-    KIN_TRY(
-        kin_screen_gpu_launched(on, on->kernels->check(on->stream, &check), "checking queries"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, check, &check, "checking queries"));
     return b->in.transforms == NULL
                ? KITH_OK
-               : kin_screen_gpu_launched(on, on->kernels->transform(on->stream, &transform),
-                                         "normalising queries");
+               : KIN_SCREEN_LAUNCH(on, transform, &transform, "normalising queries");
 }
 
 static kith_status bring_queries(const batch *b)
@@ -306,8 +304,7 @@ static kith_status start_lists(batch *b, const kin_screen_gpu_set *set)
                                   .minima = b->minima,
                                   .pitch = b->pitch,
                                   .told = b->told};
-    KIN_TRY(kin_screen_gpu_launched(&b->on, on->kernels->round(on->stream, &round),
-                                    "rounding queries"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&b->on, round, &round, "rounding queries"));
     if (b->balls != NULL) {
         KIN_TRY(kin_screen_gpu_aimed_find(on, b->balls, set, b->cols, &b->lists, &b->aimed));
         costs.units = aimed->units;
@@ -347,8 +344,7 @@ static kith_status start_answers(const batch *b, const kin_screen_gpu_set *set)
 {
     const kin_screen_gpu_device *on = &b->on;
     const kin_screen_gpu_rescore job = rescore_of(b, set);
-    return kin_screen_gpu_launched(on, on->kernels->rescore(on->stream, &job),
-                                   "computing distances");
+    return KIN_SCREEN_LAUNCH(on, rescore, &job, "computing distances");
 }
 
 static kith_status start_rescue(const batch *b, const kin_screen_gpu_set *set)
@@ -364,8 +360,7 @@ static kith_status start_rescue(const batch *b, const kin_screen_gpu_set *set)
                                        .parts = b->parts,
                                        .arrived = b->arrived,
                                        .few = &b->notes[KIN_EXACT_GPU_NOTE_FEW]};
-    return kin_screen_gpu_launched(on, on->kernels->rescue(on->stream, &job),
-                                   "computing distances");
+    return KIN_SCREEN_LAUNCH(on, rescue, &job, "computing distances");
 }
 
 /* ---- Out ------------------------------------------------------------------------------------- */

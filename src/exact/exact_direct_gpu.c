@@ -142,8 +142,7 @@ static kith_status compute_keys(const direct *d, stripe s, int64_t corpus0, int6
         .keys = d->keys,
         .pitch = d->shape.chunk,
     };
-    return kin_screen_gpu_launched(&d->on, d->on.kernels->keys(d->on.stream, &job),
-                                   "computing keys");
+    return KIN_SCREEN_LAUNCH(&d->on, keys, &job, "computing keys");
 }
 
 /* Pairs done .. done + k of each query. */
@@ -171,8 +170,7 @@ static kith_status run_pass(const direct *d, stripe s, int64_t done, kin_screen_
             .pairs_pitch = d->wanted,
             .count = d->counts,
         };
-        KIN_TRY(kin_screen_gpu_launched(&d->on, d->on.kernels->best(d->on.stream, &job),
-                                        "keeping the best keys"));
+        KIN_TRY(KIN_SCREEN_LAUNCH(&d->on, best, &job, "keeping the best keys"));
     }
     return KITH_OK;
 }
@@ -276,8 +274,7 @@ static kith_status write_stripe(const direct *d, stripe s)
         .short_rows = d->short_rows,
     };
     const kith_neighbors part = kin_exact_gpu_rows_of(d->out, s.first, s.count);
-    KIN_TRY(kin_screen_gpu_launched(&d->on, d->on.kernels->write(d->on.stream, &job),
-                                    "writing answers"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&d->on, write, &job, "writing answers"));
     return d->out_on_device ? KITH_OK : kin_exact_gpu_outputs_fetch(&d->on, &part, &d->written);
 }
 

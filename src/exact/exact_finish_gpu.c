@@ -124,11 +124,9 @@ static kith_status select_some(const kin_screen_gpu_device *on, const kin_screen
     part.rows = count;
     part.count += at;
     part.all = l->all;
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->rescore(on->stream, &part),
-                                    "computing canonical distances"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, rescore, &part, "computing canonical distances"));
     KIN_TRY(kin_select_part(on->ctx, on->gpu, &selection));
-    return kin_screen_gpu_launched(on, on->kernels->join(on->stream, &join),
-                                   "joining keys and ids");
+    return KIN_SCREEN_LAUNCH(on, join, &join, "joining keys and ids");
 }
 
 static kith_status rescore_long(const kin_screen_gpu_device *on, const kin_screen_gpu_rescore *job)
@@ -170,8 +168,7 @@ static kith_status rescore(const kin_exact_gpu_delivery *d, const kin_screen_gpu
                                         .keys = &work->counters->keys};
     return job.lists.k > KIN_SCREEN_GPU_SORTED_K
                ? rescore_long(on, &job)
-               : kin_screen_gpu_launched(on, on->kernels->rescore(on->stream, &job),
-                                         "computing canonical distances");
+               : KIN_SCREEN_LAUNCH(on, rescore, &job, "computing canonical distances");
 }
 
 /* To the answers: complete lists, or those that are not in lost[] (by position). */
@@ -222,7 +219,7 @@ static kith_status read_some(const rerun *r, kin_screen_gpu_take *job, uint32_t 
     const kin_screen_gpu_device *on = &r->a->on;
     const uint64_t n = (uint64_t)job->count;
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, positions, ids, n * sizeof *positions));
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->take(on->stream, job), "finding rows"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, take, job, "finding rows"));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, ids, job->to_ids, n * sizeof *ids));
     return kin_gpu_download(on->ctx, on->gpu, reach, job->to_reach, n * sizeof *reach);
 }

@@ -39,7 +39,7 @@ kith_status kin_exact_gpu_numbers_find(kith_ctx *ctx, kin_gpu *gpu, const int64_
         job.numbers = copy;
     }
     KIN_GPU_NEW(&hold, gpu, job.found, 1, "numbers of groups");
-    KIN_TRY(kin_screen_gpu_launched(&on, on.kernels->number(on.stream, &job), "reading groups"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&on, number, &job, "reading groups"));
     return kin_gpu_download(ctx, gpu, found, job.found, sizeof *found);
 }
 
@@ -132,14 +132,11 @@ static kith_status sort_groups(const kin_screen_gpu_device *on, kin_exact_gpu_gr
                                         .others = source->others,
                                         .spans = g->spans,
                                         .totals = g->totals};
-    const kin_screen_gpu_kernels *kernels = on->kernels;
-    KIN_TRY(
-        kin_screen_gpu_launched(on, kernels->regroup(on->stream, &rows), "sorting rows by group"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, regroup, &rows, "sorting rows by group"));
     if (!g->once) {
-        KIN_TRY(kin_screen_gpu_launched(on, kernels->regroup(on->stream, &queries),
-                                        "sorting queries by group"));
+        KIN_TRY(KIN_SCREEN_LAUNCH(on, regroup, &queries, "sorting queries by group"));
     }
-    KIN_TRY(kin_screen_gpu_launched(on, kernels->spans(on->stream, &spans), "measuring groups"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, spans, &spans, "measuring groups"));
     return kin_gpu_download(on->ctx, on->gpu, &g->found, g->totals, sizeof g->found);
 }
 
@@ -192,8 +189,7 @@ static kith_status pick_some(kin_exact_gpu_answers *answers, const kin_exact_gpu
         .rows = count,
         .pairs = d->pairs,
         .count = d->counts};
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->rescore(on->stream, &job),
-                                    "computing canonical distances"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, rescore, &job, "computing canonical distances"));
     KIN_TRY(kin_exact_gpu_delivery_run(answers, d, asked->ids + first, count, NULL));
     return kin_gpu_wait(on->ctx, on->gpu); /* so that progress is true */
 }
@@ -300,8 +296,7 @@ kith_status kin_exact_gpu_pick_few(kin_exact_gpu_answers *answers, const kin_exa
                                     .queries = all->rows,
                                     .least = (uint32_t)least,
                                     .ids = ids};
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->few(on->stream, &few),
-                                    "finding queries of small groups"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, few, &few, "finding queries of small groups"));
     some.ids = ids;
     some.longest = least - 1;
     return pick_asked(answers, &some);
@@ -321,8 +316,7 @@ kith_status kin_exact_gpu_pick_lost(kin_exact_gpu_answers *answers, const kin_ex
     KIN_HOLD(hold, on->ctx);
     KIN_GPU_NEW(&hold, on->gpu, job.count, 1, "rows to solve");
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
-    KIN_TRY(
-        kin_screen_gpu_launched(on, on->kernels->lost(on->stream, &job), "counting rows to solve"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, lost, &job, "counting rows to solve"));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &count, job.count, sizeof count));
     *many = (double)count * (double)all->longest > MOST_LOST_PAIRS;
     if (count == 0 || *many) {
@@ -332,8 +326,7 @@ kith_status kin_exact_gpu_pick_lost(kin_exact_gpu_answers *answers, const kin_ex
     job.ids = there;
     job.owners = there + count;
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
-    KIN_TRY(
-        kin_screen_gpu_launched(on, on->kernels->lost(on->stream, &job), "finding rows to solve"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, lost, &job, "finding rows to solve"));
     answers->tally.reruns += (double)count;
     some.ids = job.ids;
     some.owners = job.owners;
@@ -383,8 +376,7 @@ kith_status kin_exact_gpu_pick_among(const kin_screen_gpu_device *on,
     kith_status status =
         kin_gpu_fill(on->ctx, on->gpu, a.owners, 0, (uint64_t)s->count * sizeof *a.owners);
     KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, a.span, &all, sizeof all));
-    KIN_THEN(status, kin_screen_gpu_launched(on, on->kernels->rescore(on->stream, &job),
-                                             "computing canonical distances"));
+    KIN_THEN(status, KIN_SCREEN_LAUNCH(on, rescore, &job, "computing canonical distances"));
     KIN_THEN(status, kin_gpu_wait(on->ctx, on->gpu));
     kin_gpu_free(on->gpu, block);
     return status;

@@ -107,7 +107,7 @@ static kith_status compute_keys(const scan *s, part p)
                                      .keys = s->keys,
                                      .pitch = s->chunk};
     s->f->tally.keys += (double)p.rows * (double)p.columns;
-    return kin_screen_gpu_launched(on, on->kernels->keys(on->stream, &job), "computing keys");
+    return KIN_SCREEN_LAUNCH(on, keys, &job, "computing keys");
 }
 
 /* Rows `at` .. at + rows of the matrix. *count: how many are within. */
@@ -126,8 +126,7 @@ static kith_status pick(const scan *s, part p, int64_t at, int64_t rows, int64_t
                                        .hits = s->device_hits,
                                        .count = s->count};
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, s->count, 0, sizeof *s->count));
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->within(on->stream, &job),
-                                    "finding what is within reach"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, within, &job, "finding what is within reach"));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &found, s->count, sizeof found));
     *count = (int64_t)found;
     return KITH_OK;

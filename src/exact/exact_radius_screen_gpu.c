@@ -326,8 +326,7 @@ static kith_status deliver(batch *b, int64_t row0, int64_t rows, int64_t total)
                                      .places = b->device_places,
                                      .total = total,
                                      .hits = b->device_hits};
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->hits(on->stream, &job),
-                                    "computing canonical distances"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, hits, &job, "computing canonical distances"));
     f->tally.keys += b->work.rows.frame.bound == KIN_BOUND_INTEGER ? 0.0 : (double)total;
     return kin_exact_gpu_radius_take(f, b->device_hits, total, b->hits);
 }

@@ -40,7 +40,7 @@ kith_status kin_exact_gpu_runs_arrange(kin_screen_gpu_work *work, kin_screen_gpu
         .points = work->rows.points, .run = run, .ids = points->ids, .reach = work->lists.reach};
     const kin_screen_gpu_set before = work->rows;
     KIN_TRY(kin_screen_gpu_work_reach(work));
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->arrange(on->stream, &job), "arranging rows"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, arrange, &job, "arranging rows"));
     KIN_TRY(kin_screen_gpu_prepared_round(on->ctx, on->gpu, points));
     work->rows = points->set;
     work->rows.centres = before.centres; /* or NULL where none are skipped */

@@ -366,14 +366,13 @@ static kith_status screen_stage(seats *s, const kin_screen_gpu_set *rows)
                                        .tiles = s->numbers,
                                        .row_lists = s->lists,
                                        .worst = s->worst};
-    return kin_screen_gpu_launched(&s->on, s->on.kernels->screen(s->on.stream, &job), "screening");
+    return KIN_SCREEN_LAUNCH(&s->on, screen, &job, "screening");
 }
 
 static kith_status tighten(const seats *s, const kin_screen_gpu_set *rows)
 {
     const kin_screen_gpu_tighten job = {.set = *rows, .cols_set = s->corpus.set, .lists = s->lists};
-    return kin_screen_gpu_launched(&s->on, s->on.kernels->tighten(s->on.stream, &job),
-                                   "tightening lists");
+    return KIN_SCREEN_LAUNCH(&s->on, tighten, &job, "tightening lists");
 }
 
 /* Lists of blocks [first, end). */
@@ -407,8 +406,7 @@ static kith_status deliver_by(seats *s, const kin_screen_gpu_set *rows, kin_exac
                                             .pairs = d->pairs,
                                             .count = d->counts,
                                             .keys = s->keys};
-        KIN_TRY(kin_screen_gpu_launched(&s->on, s->on.kernels->rescore(s->on.stream, &job),
-                                        "computing canonical distances"));
+        KIN_TRY(KIN_SCREEN_LAUNCH(&s->on, rescore, &job, "computing canonical distances"));
         KIN_TRY(kin_exact_gpu_delivery_run(&s->answers, d, rows->ids + row0, count, NULL));
     }
     return KITH_OK;

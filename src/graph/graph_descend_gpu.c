@@ -77,7 +77,7 @@ static kith_status number_rows(kin_graph_gpu_run *run, uint32_t **ids)
     const kin_screen_gpu_device *on = &run->on;
     KIN_GPU_NEW(run->hold, on->gpu, *ids, (uint64_t)run->count, "the order of the points");
     const kin_screen_gpu_sort job = {.points = run->count, .cell_count = 1, .order = *ids};
-    return kin_screen_gpu_launched(&run->on, on->kernels->sort(on->stream, &job), "numbering rows");
+    return KIN_SCREEN_LAUNCH(&run->on, sort, &job, "numbering rows");
 }
 
 static kith_status take_points(kin_graph_gpu_run *run)

@@ -163,8 +163,7 @@ static kith_status rescore(void *arg, kin_exact_gpu_delivery *d, int64_t row0, i
                                         .rows = rows,
                                         .pairs = d->pairs,
                                         .count = d->counts};
-    return kin_screen_gpu_launched(&run->on, run->on.kernels->rescore(run->on.stream, &job),
-                                   "computing canonical distances");
+    return KIN_SCREEN_LAUNCH(&run->on, rescore, &job, "computing canonical distances");
 }
 
 static kith_status deliver(void *arg, kin_exact_gpu_delivery *d, int64_t row0, int64_t rows)

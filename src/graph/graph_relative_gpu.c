@@ -219,12 +219,10 @@ static kith_status sort_rows(const kin_graph_gpu_run *run, uint32_t *order, bool
                                .order = order,
                                .scratch_bytes = &bytes};
     KIN_TRY(relate(run, &run->points.rows, relation, NULL, words));
-    KIN_TRY(
-        kin_screen_gpu_launched(&run->on, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&run->on, sort, &job, "planning a sort"));
     KIN_TRY(kin_gpu_hold_alloc(&hold, on->gpu, &scratch, bytes, "room for sorting"));
     job.scratch = scratch;
-    KIN_TRY(kin_screen_gpu_launched(&run->on, on->kernels->sort(on->stream, &job),
-                                    "sorting rows by length"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&run->on, sort, &job, "sorting rows by length"));
     return compare_lengths(run, words, order, differ);
 }
 

@@ -111,8 +111,7 @@ static kith_status plan_groups(const kin_graph_gpu_run *run, const coarse_set *c
                                       .tiles = nearness->groups,
                                       .tiles_a_block = ROOM,
                                       .counts = nearness->counts};
-    KIN_TRY(kin_screen_gpu_launched(&run->on, run->on.kernels->plan(run->on.stream, &plan),
-                                    "finding near groups"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&run->on, plan, &plan, "finding near groups"));
     nearness->coarse =
         (kin_screen_gpu_coarse){nearness->groups, nearness->counts, ROOM, coarse->tiles};
     return KITH_OK;
@@ -201,8 +200,7 @@ static kith_status take_reach(const kin_graph_gpu_run *run, kin_screen_gpu_work 
                                           .cols_set = work->cols,
                                           .lists = kin_screen_gpu_lists_part(&known, first, own)};
     KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &hand, "handing lists over"));
-    KIN_TRY(kin_screen_gpu_launched(&run->on, on->kernels->tighten(on->stream, &reach),
-                                    "finding thresholds"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&run->on, tighten, &reach, "finding thresholds"));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
                          (uint64_t)known.rows * sizeof *known.counts));
     KIN_TRY(kin_screen_gpu_share_reach(on, &work->share, &known));

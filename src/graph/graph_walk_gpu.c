@@ -169,8 +169,7 @@ static kith_status start_following(const walking *w, const kin_exact_gpu_answers
                                             .answers = answers};
     KIN_TRY(KIN_GRAPH_LAUNCH(w, lead, &f->lead, "leading walks"));
     KIN_TRY(KIN_GRAPH_LAUNCH(w, follow, &follow, "walking"));
-    return kin_screen_gpu_launched(&w->on, w->on.kernels->rescore(w->on.stream, &rescore),
-                                   "computing canonical distances");
+    return KIN_SCREEN_LAUNCH(&w->on, rescore, &rescore, "computing canonical distances");
 }
 
 static kith_status walk_positions(walking *w, const kin_exact_gpu_answers *a,

@@ -73,8 +73,8 @@ static kith_status round_balls(const kin_screen_gpu_device *on, const kin_screen
                                         .rounded = balls->rounded,
                                         .facts = balls->facts,
                                         .half = balls->half};
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->split(on->stream, &split), "splitting tiles"));
-    return kin_screen_gpu_launched(on, on->kernels->round(on->stream, &round), "rounding balls");
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, split, &split, "splitting tiles"));
+    return KIN_SCREEN_LAUNCH(on, round, &round, "rounding balls");
 }
 
 static bool lacks_room(kith_status status)
@@ -182,8 +182,8 @@ kin_screen_gpu_aimed_find(const kin_screen_gpu_device *on, const kin_screen_gpu_
                                       .counts = &aimed->counters[2],
                                       .columns = aimed->columns,
                                       .met = aimed->met};
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->aim(on->stream, &aim), "finding thresholds"));
-    return kin_screen_gpu_launched(on, on->kernels->meet(on->stream, &meet), "finding near tiles");
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, aim, &aim, "finding thresholds"));
+    return KIN_SCREEN_LAUNCH(on, meet, &meet, "finding near tiles");
 }
 
 /* ---- Whether they tell anything -------------------------------------------------------------- */

@@ -109,7 +109,7 @@ static kith_status round_rows(const kin_screen_gpu_work *w, const cast_rows *cas
     given.facts = cast->facts + first;
     given.half = cast->half + first;
     given.worst = cast->found->worst;
-    return kin_screen_gpu_launched(on, on->kernels->round(on->stream, &given), "rounding shadows");
+    return KIN_SCREEN_LAUNCH(on, round, &given, "rounding shadows");
 }
 
 static kith_status start_columns(const kin_screen_gpu_work *w, const cast_rows *cast)
@@ -119,8 +119,7 @@ static kith_status start_columns(const kin_screen_gpu_work *w, const cast_rows *
                                       .padded = cast->set.padded,
                                       .starts = cast->starts,
                                       .found = &cast->found->starts};
-    return kin_screen_gpu_launched(&w->on, w->on.kernels->start(w->on.stream, &job),
-                                   "starting columns");
+    return KIN_SCREEN_LAUNCH(&w->on, start, &job, "starting columns");
 }
 
 /* All rows are there: stages screen them from now on. An offset is a pair of blocks for every
@@ -219,7 +218,7 @@ static kith_status cast_piece(const kin_screen_gpu_work *w, const casting *c, co
                                                  .metric = KITH_SQEUCLIDEAN},
                                         .off = c->off,
                                         .off_stride = 1};
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->cast(on->stream, &job), "casting shadows"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, cast, &job, "casting shadows"));
     return round_rows(w, cast, given, first);
 }
 

@@ -49,7 +49,7 @@ kith_status kin_screen_gpu_equal_start(const kin_screen_gpu_device *on,
                                       .distinct = distinct,
                                       .hashes = found->hashes,
                                       .known = found->known};
-    return kin_screen_gpu_launched(on, on->kernels->group(on->stream, &job), "finding equal rows");
+    return KIN_SCREEN_LAUNCH(on, group, &job, "finding equal rows");
 }
 
 void kin_screen_gpu_equal_free(const kin_screen_gpu_device *on, kin_screen_gpu_equal *found)

@@ -65,8 +65,7 @@ kith_status kin_screen_gpu_worst_find(const kin_screen_gpu_device *on,
                                       const kin_screen_gpu_set *set, kin_screen_gpu_worst *worst)
 {
     const kin_screen_gpu_tighten job = {.set = *set, .cols_set = *set, .worst = worst};
-    return kin_screen_gpu_launched(on, on->kernels->tighten(on->stream, &job),
-                                   "finding the worst of tiles");
+    return KIN_SCREEN_LAUNCH(on, tighten, &job, "finding the worst of tiles");
 }
 
 kin_screen_gpu_chosen kin_screen_gpu_chosen_of(const kin_screen_gpu_frame *frame, int64_t count)
@@ -110,7 +109,7 @@ kith_status kin_screen_gpu_chosen_round(const kin_screen_gpu_device *on,
                                       .facts = chosen->facts,
                                       .half = chosen->half,
                                       .worst = chosen->worst};
-    return kin_screen_gpu_launched(on, on->kernels->round(on->stream, &job), "rounding rows");
+    return KIN_SCREEN_LAUNCH(on, round, &job, "rounding rows");
 }
 
 kith_status kin_screen_gpu_chosen_see(const kin_screen_gpu_device *on,
@@ -250,7 +249,7 @@ static kith_status pack(const kin_screen_gpu_device *on, kin_screen_gpu_share *s
         counts[2 * p + 1] = UINT64_MAX;
     }
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, share->counts, counts, bytes));
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->pack(on->stream, &job), "packing candidates"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, pack, &job, "packing candidates"));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, counts, share->counts, bytes));
     *mine = (parcel){.words = share->words, .rows = share->rows};
     for (int32_t p = 0; p < share->parts; p++) {
@@ -278,8 +277,7 @@ static kith_status accept_all(const kin_screen_gpu_device *on, const kin_screen_
                                   count * sizeof *share->words));
         KIN_TRY(kin_gpu_copy_from(on->ctx, on->gpu, p, share->got_rows, theirs->rows + at,
                                   count * sizeof *share->rows));
-        KIN_TRY(kin_screen_gpu_launched(on, on->kernels->accept(on->stream, &job),
-                                        "taking candidates"));
+        KIN_TRY(KIN_SCREEN_LAUNCH(on, accept, &job, "taking candidates"));
     }
     return kin_gpu_wait(on->ctx, on->gpu);
 }

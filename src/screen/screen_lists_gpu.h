@@ -34,6 +34,10 @@ static inline kith_status kin_screen_gpu_launched(const kin_screen_gpu_device *o
     return kin_gpu_check(on->ctx, on->gpu, error, what);
 }
 
+/* A launch of the screen's table. on is read twice. */
+#define KIN_SCREEN_LAUNCH(on, name, job, what) \
+    kin_screen_gpu_launched(on, (on)->kernels->name((on)->stream, job), what)
+
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
 /* Positions [first, first + count) of a set; first a multiple of KIN_SCREEN_GPU_BLOCK. */

@@ -75,7 +75,7 @@ static kith_status screen_aimed(const kin_screen_gpu_work *w, const aiming *a,
                                        .tiles_a_block = a->found.tiles_a_block,
                                        .row_lists = *lists,
                                        .worst = w->col_worst};
-    return kin_screen_gpu_launched(&w->on, w->on.kernels->screen(w->on.stream, &job), "screening");
+    return KIN_SCREEN_LAUNCH(&w->on, screen, &job, "screening");
 }
 
 /* Whether the first rows need few enough tiles. */

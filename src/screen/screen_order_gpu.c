@@ -216,8 +216,7 @@ static kith_status find_nearest(const kin_screen_gpu_device *on, const kin_scree
                                        .next = &d->counters[1],
                                        .tiles = d->tiles,
                                        .nearest = nearest};
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->screen(on->stream, &job),
-                                    "finding nearest pivots"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, screen, &job, "finding nearest pivots"));
     return shared ? kin_gpu_gather(ctx, gpu, nearest, sizeof *nearest, firsts) : KITH_OK;
 }
 
@@ -228,11 +227,10 @@ static kith_status sort_by_cell(const kin_screen_gpu_device *on, kin_screen_gpu_
     uint64_t bytes = 0;
     job.nearest = d->nearest;
     job.scratch_bytes = &bytes;
-    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, sort, &job, "planning a sort"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &d->scratch, bytes, 1, "room for sorting"));
     job.scratch = d->scratch;
-    return kin_screen_gpu_launched(on, on->kernels->sort(on->stream, &job),
-                                   "sorting points by cell");
+    return KIN_SCREEN_LAUNCH(on, sort, &job, "sorting points by cell");
 }
 
 /* As they are listed. */
@@ -241,7 +239,7 @@ static kith_status list_points(const kin_screen_gpu_device *on,
 {
     const kin_screen_gpu_sort job = {
         .ids = listed, .points = prepared->groups.count, .cell_count = 1, .order = prepared->ids};
-    return kin_screen_gpu_launched(on, on->kernels->sort(on->stream, &job), "listing points");
+    return KIN_SCREEN_LAUNCH(on, sort, &job, "listing points");
 }
 
 /* The points from `first` on, where the first ones of the set stand; *points becomes these. */
@@ -261,7 +259,7 @@ static kith_status round_listed(const kin_screen_gpu_device *on,
                                       .rounded = prepared->rounded,
                                       .facts = prepared->facts,
                                       .half = prepared->half};
-    return kin_screen_gpu_launched(on, on->kernels->round(on->stream, &job), "rounding points");
+    return KIN_SCREEN_LAUNCH(on, round, &job, "rounding points");
 }
 
 /* More pivots, by the cells of those that are in order. */

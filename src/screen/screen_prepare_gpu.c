@@ -159,8 +159,7 @@ static kith_status start_check(const preparing *p)
     KIN_TRY(job.rows.period == NULL
                 ? KITH_OK
                 : kin_gpu_upload(p->on.ctx, p->on.gpu, period, p->out->distance.period, bytes));
-    return kin_screen_gpu_launched(&p->on, p->on.kernels->check(p->on.stream, &job),
-                                   "checking values");
+    return KIN_SCREEN_LAUNCH(&p->on, check, &job, "checking values");
 }
 
 /* The processor's own sentence for the value that was found; new rows are counted from 0. */
@@ -195,8 +194,7 @@ static kith_status start_transforms(const preparing *p)
                                           .transforms = out->transforms + known,
                                           .degenerate = out->degenerate + known,
                                           .count = &p->found->degenerate};
-    KIN_TRY(kin_screen_gpu_launched(&p->on, p->on.kernels->transform(p->on.stream, &job),
-                                    "normalising rows"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, transform, &job, "normalising rows"));
     out->rows.transforms = out->transforms;
     return KITH_OK;
 }
@@ -253,8 +251,7 @@ static kith_status measure(preparing *p, kin_screen_gpu_frame *frame)
                                         .scratch = p->scratch,
                                         .mean = out->mean,
                                         .largest = p->found->largest};
-    KIN_TRY(kin_screen_gpu_launched(&p->on, p->on.kernels->measure(p->on.stream, &job),
-                                    "measuring columns"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, measure, &job, "measuring columns"));
     KIN_TRY(see_findings(p));
     take_type(p, frame->type, frame);
     return KITH_OK;
@@ -318,8 +315,7 @@ static kith_status start_columns(const preparing *p)
                                       .starts = out->starts,
                                       .found = &p->found->starts};
     KIN_TRY(kin_gpu_upload(p->on.ctx, p->on.gpu, &p->found->starts, &none, sizeof none));
-    return kin_screen_gpu_launched(&p->on, p->on.kernels->start(p->on.stream, &job),
-                                   "starting columns");
+    return KIN_SCREEN_LAUNCH(&p->on, start, &job, "starting columns");
 }
 
 /* Rows of set.ids into the set's buffers, their balls, and the worst of them. */
@@ -338,13 +334,11 @@ static kith_status round_set(preparing *p)
                                       .past = p->past,
                                       .places = out->places,
                                       .worst = p->bad == NULL ? p->found->worst : NULL};
-    KIN_TRY(kin_screen_gpu_launched(&p->on, p->on.kernels->round(p->on.stream, &job),
-                                    "rounding points"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, round, &job, "rounding points"));
     if (out->centres != NULL) {
         const kin_screen_gpu_cover cover = {
             .set = *set, .centres = out->centres, .radii = out->radii};
-        KIN_TRY(kin_screen_gpu_launched(&p->on, p->on.kernels->cover(p->on.stream, &cover),
-                                        "covering tiles"));
+        KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, cover, &cover, "covering tiles"));
     }
     if (out->starts != NULL) {
         KIN_TRY(start_columns(p));
@@ -564,8 +558,7 @@ static kith_status prepare_spread(preparing *p, kith_dtype asked, const kin_scre
     KIN_TRY(allocate_set(p, &frame, spread->blocks * KIN_SCREEN_GPU_BLOCK));
     out->starts = NULL; /* padding among rows has none */
     job.ids = out->ids;
-    KIN_TRY(kin_screen_gpu_launched(&p->on, p->on.kernels->spread(p->on.stream, &job),
-                                    "putting rows by group"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, spread, &job, "putting rows by group"));
     return round_set(p);
 }
 

@@ -46,8 +46,7 @@ static kith_status keep_ids(void *arg, const kin_screen_gpu_device *on,
                                      .counts = k.counts};
     kith_status status =
         kin_gpu_upload(ctx, on->gpu, k.words, a->allow, (uint64_t)kin_ceil_div(k.points, 8));
-    KIN_THEN(status, kin_screen_gpu_launched(on, on->kernels->keep(on->stream, &job),
-                                             "keeping rows that are allowed"));
+    KIN_THEN(status, KIN_SCREEN_LAUNCH(on, keep, &job, "keeping rows that are allowed"));
     kin_gpu_free(on->gpu, block); /* for later work of the stream */
     return status;
 }

@@ -68,8 +68,7 @@ static kith_status worst_of_cast(const kin_screen_gpu_work *w)
                                         .gates = w->cast_gates};
     return w->cast.rounded == NULL
                ? KITH_OK
-               : kin_screen_gpu_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
-                                         "finding the worst of tiles");
+               : KIN_SCREEN_LAUNCH(&w->on, tighten, &job, "finding the worst of tiles");
 }
 
 /* What tightening finds beside lists. */
@@ -80,8 +79,7 @@ kith_status kin_screen_gpu_work_worst(const kin_screen_gpu_work *w)
                                         .lists = {.reach = w->lists.reach},
                                         .worst = w->worst,
                                         .gates = w->gates};
-    KIN_TRY(kin_screen_gpu_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
-                                    "finding the worst of tiles"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, tighten, &job, "finding the worst of tiles"));
     return worst_of_cast(w);
 }
 
@@ -98,8 +96,7 @@ static kith_status tighten_shared(kin_screen_gpu_work *w)
                                         .lists = kin_screen_gpu_lists_part(&w->lists, first, rows),
                                         .before = whole ? w->before + first : NULL,
                                         .restores = whole};
-    KIN_TRY(kin_screen_gpu_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
-                                    "tightening lists"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, tighten, &job, "tightening lists"));
     KIN_TRY(kin_screen_gpu_share_reach(&w->on, share, &w->lists));
     return kin_screen_gpu_work_worst(w);
 }
@@ -116,8 +113,7 @@ static kith_status tighten(kin_screen_gpu_work *w)
                                         .gates = w->gates,
                                         .before = w->before,
                                         .restores = w->cut_short};
-    KIN_TRY(kin_screen_gpu_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
-                                    "tightening lists"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, tighten, &job, "tightening lists"));
     return worst_of_cast(w);
 }
 
@@ -217,7 +213,7 @@ static kith_status screen_costs(const kin_screen_gpu_device *on, const kin_scree
         .parts = c->parts ? c->matrix : NULL,
         .pitch = c->pitch,
         .tiles_a_block = c->tiles_a_block};
-    return kin_screen_gpu_launched(on, on->kernels->screen(on->stream, &screen), "computing costs");
+    return KIN_SCREEN_LAUNCH(on, screen, &screen, "computing costs");
 }
 
 /* Any k different columns prove a reach: the least of k parts are such. */
@@ -236,7 +232,7 @@ kith_status kin_screen_gpu_costs_reach(const kin_screen_gpu_device *on,
                                     .own = c->own,
                                     .col_worst = c->cols.worst};
     KIN_TRY(screen_costs(on, c));
-    return kin_screen_gpu_launched(on, on->kernels->kth(on->stream, &kth), "finding thresholds");
+    return KIN_SCREEN_LAUNCH(on, kth, &kth, "finding thresholds");
 }
 
 static kin_screen_gpu_gather gather_of(const kin_screen_gpu_costs *c)
@@ -261,8 +257,7 @@ kith_status kin_screen_gpu_costs_gather(const kin_screen_gpu_device *on,
                                         const kin_screen_gpu_costs *c)
 {
     const kin_screen_gpu_gather job = gather_of(c);
-    return kin_screen_gpu_launched(on, on->kernels->gather(on->stream, &job),
-                                   "gathering candidates");
+    return KIN_SCREEN_LAUNCH(on, gather, &job, "gathering candidates");
 }
 
 kith_status kin_screen_gpu_costs_collect(const kin_screen_gpu_device *on,
@@ -270,8 +265,7 @@ kith_status kin_screen_gpu_costs_collect(const kin_screen_gpu_device *on,
 {
     const kin_screen_gpu_collect job = gather_of(c);
     KIN_TRY(screen_costs(on, c));
-    return kin_screen_gpu_launched(on, on->kernels->collect(on->stream, &job),
-                                   "collecting candidates");
+    return KIN_SCREEN_LAUNCH(on, collect, &job, "collecting candidates");
 }
 
 /* Where reach alone is wanted the least costs of parts will do, if there are several for each
@@ -356,8 +350,7 @@ static kith_status screen_seeds(kin_screen_gpu_work *w)
                                        .worst = w->worst};
     KIN_TRY(kin_screen_gpu_work_worst(w));
     KIN_TRY(clear_words(w, &w->counters->next, 1));
-    KIN_TRY(kin_screen_gpu_launched(&w->on, w->on.kernels->screen(w->on.stream, &job),
-                                    "screening seeds"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, screen, &job, "screening seeds"));
     if (!w->known) { /* else the one stage that follows ends with the tightening of both */
         KIN_TRY(tighten(w));
     }
@@ -398,15 +391,13 @@ static kith_status look(const kin_screen_gpu_work *w, const kin_screen_gpu_scree
                                      .col_lists = screen->col_lists,
                                      .passed = screen->passed,
                                      .looked = &w->counters->looked};
-    return kin_screen_gpu_launched(&w->on, w->on.kernels->look(w->on.stream, &job),
-                                   "looking at pairs");
+    return KIN_SCREEN_LAUNCH(&w->on, look, &job, "looking at pairs");
 }
 
 /* Offsets, places of the sequence, or parts of lists of near groups [first, last). */
 kith_status kin_screen_gpu_work_screen(const kin_screen_gpu_work *w, int64_t first, int64_t last,
                                        bool both)
 {
-    const kin_screen_gpu_device *on = &w->on;
     const kin_screen_gpu_work *ends =
         w->graph ? w : w->back; /* whose rows are the columns, or NULL */
     const kin_screen_gpu_worst *apart = w->near != NULL ? w->near : w->worst;
@@ -456,9 +447,8 @@ kith_status kin_screen_gpu_work_screen(const kin_screen_gpu_work *w, int64_t fir
         screen.full_cols = w->cols;
     }
     KIN_TRY(clear_words(w, &w->counters->unit_count, 4)); /* and what stands behind it */
-    KIN_TRY(
-        kin_screen_gpu_launched(&w->on, on->kernels->plan(on->stream, &plan), "planning tiles"));
-    KIN_TRY(kin_screen_gpu_launched(&w->on, on->kernels->screen(on->stream, &screen), "screening"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, plan, &plan, "planning tiles"));
+    KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, screen, &screen, "screening"));
     return cast ? look(w, &screen) : KITH_OK;
 }
 
