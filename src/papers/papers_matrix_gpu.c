@@ -190,7 +190,7 @@ kith_status kin_papers_costs_run(kin_papers_costs *c, const kin_screen_gpu_set *
                                        .pitch = c->pitch};
     KIN_TRY(set_units(c, rows->padded / KIN_SCREEN_GPU_BLOCK, tiles));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, &c->numbers[1], 0, sizeof *c->numbers));
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->screen(on->stream, &job), "screening");
+    return KIN_SCREEN_LAUNCH(on, screen, &job, "screening");
 }
 
 kith_status kin_papers_costs_gather(const kin_papers_costs *c, const kin_screen_gpu_set *rows,
@@ -205,8 +205,7 @@ kith_status kin_papers_costs_gather(const kin_papers_costs *c, const kin_screen_
                                        .pitch = c->pitch,
                                        .count = tiles * KIN_SCREEN_GPU_TILE,
                                        .tiles = c->tiles + first};
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->gather(on->stream, &job),
-                         "gathering candidates");
+    return KIN_SCREEN_LAUNCH(on, gather, &job, "gathering candidates");
 }
 
 enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
@@ -255,8 +254,7 @@ static kith_status find_reach(const pipeline *p, const kin_screen_gpu_set *rows,
                                     .count = k * KIN_SCREEN_GPU_TILE,
                                     .col_worst = p->costs.cols.worst};
     KIN_TRY(select_timed(on, &job));
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->kth(on->stream, &kth),
-                         "finding thresholds");
+    return KIN_SCREEN_LAUNCH(on, kth, &kth, "finding thresholds");
 }
 
 static kith_status run_chunk(pipeline *p, const kin_screen_gpu_set *rows,
@@ -270,8 +268,7 @@ static kith_status run_chunk(pipeline *p, const kin_screen_gpu_set *rows,
         KIN_TRY(find_reach(p, rows, lists, tiles * KIN_SCREEN_GPU_TILE));
     }
     KIN_TRY(kin_papers_costs_gather(&p->costs, rows, lists, first, tiles));
-    return kin_gpu_check(on->ctx, on->gpu, on->kernels->tighten(on->stream, &tighten),
-                         "tightening lists");
+    return KIN_SCREEN_LAUNCH(on, tighten, &tighten, "tightening lists");
 }
 
 static kith_status run_batches(pipeline *p)
