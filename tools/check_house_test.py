@@ -31,6 +31,8 @@ COUNTS = [
     ("files_of_odd_length", {"src/base/base_a.c": LINE * 59, "src/base/base_b.c": LINE * 60}, 1),
     ("files_of_odd_length", {"src/base/base_a.c": LINE * 601, "src/base/base_b.c": LINE * 600}, 1),
     ("files_of_odd_length", {"src/base/base_a.c": "/* A body. It is short because its text is another's. */\n"}, 0),
+    ("kernels_of_other_names", {"src/base/base_a.cu": "__global__ void __launch_bounds__(f(1), 2)\n    a(int b)\n{\n}\n"
+                                                      "static __global__ void c_kernel(int b)\n{\n}\n"}, 1),
     ("headers_src", {"src/base/base_a.h": LINE, "src/base/base_b.cuh": LINE, "src/base/base_c.c": LINE}, 2),
     ("circles_src", {"src/base/base_a.c": '#include "base/base_b.h"\n', "src/base/base_b.h": '#include "base/base_a.h"\n'},
      1),

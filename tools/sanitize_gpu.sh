@@ -31,7 +31,7 @@ for unit in best mma; do
         [ "$tool" = memcheck ] && options+=(--leak-check full)
         # racecheck knows barriers alone: the rings of the Hopper screen, one writer and one reader that
         # fence, are hazards to it (screen_wgmma_test.cuh). Its products are checked with the mma unit.
-        [ "$tool" = racecheck ] && [ $unit = best ] && options+=(--kernel-name-exclude kns=screen)
+        [ "$tool" = racecheck ] && [ $unit = best ] && options+=(--kernel-name-exclude kns=wgmma_screen_kernel)
         for name in ${TESTS:-$small}; do
             echo "== $tool, $unit unit: $name"
             "$sanitizer" "${options[@]}" "$build/tests-gpu/$name"

@@ -24,7 +24,7 @@ static __device__ __forceinline__ bool comes_after(const item &a, const item &b)
 }
 
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_RUN / 2)
-    arrange_runs(const __grid_constant__ kin_screen_gpu_arrange job)
+    arrange_runs_kernel(const __grid_constant__ kin_screen_gpu_arrange job)
 {
     __shared__ item items[KIN_SCREEN_GPU_RUN];
     const int64_t first = (int64_t)blockIdx.x * KIN_SCREEN_GPU_RUN;
@@ -62,6 +62,6 @@ int kin_screen_gpu_launch_arrange(kin_gpu_stream *stream, const kin_screen_gpu_a
     if (runs == 0) {
         return 0;
     }
-    arrange_runs<<<(unsigned)runs, KIN_SCREEN_GPU_RUN / 2, 0, stream->stream>>>(*job);
+    arrange_runs_kernel<<<(unsigned)runs, KIN_SCREEN_GPU_RUN / 2, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }

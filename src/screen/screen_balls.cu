@@ -134,7 +134,7 @@ static int eights_of(int64_t rows)
 /* minima[row * groups + group]: the order of the least cost with its 128 balls. */
 template <int NT>
 static __global__ void __launch_bounds__(THREADS)
-    near_groups(const __grid_constant__ kin_screen_gpu_aim job, int64_t pieces)
+    near_groups_kernel(const __grid_constant__ kin_screen_gpu_aim job, int64_t pieces)
 {
     extern __shared__ uint4 room[];
     const int32_t lane = (int32_t)threadIdx.x % 32;
@@ -319,9 +319,9 @@ template <int NT> static int launch_near(kin_gpu_stream *stream, const kin_scree
     const int64_t blocks = (job->rows.points + KIN_SCREEN_GPU_BLOCK - 1) / KIN_SCREEN_GPU_BLOCK;
     const int64_t pieces = (job->balls.padded / KIN_SCREEN_GPU_TILE + WARPS - 1) / WARPS;
     const size_t bytes = product_bytes(job->rows.frame.row_bytes, NT * 8);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(near_groups<NT>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)bytes));
-    return kin_gpu_launch_behind(stream, near_groups<NT>,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(near_groups_kernel<NT>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    return kin_gpu_launch_behind(stream, near_groups_kernel<NT>,
                                  kin_gpu_grid{(unsigned)(blocks * pieces), THREADS, bytes}, *job,
                                  pieces);
 }

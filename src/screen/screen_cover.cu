@@ -75,7 +75,7 @@ KIN_DEVICE float distance_sq(const kin_screen_gpu_set &set, const unsigned char 
 
 template <kin_screen_gpu_type TYPE>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    cover_tiles(const __grid_constant__ kin_screen_gpu_cover job, int32_t wide)
+    cover_tiles_kernel(const __grid_constant__ kin_screen_gpu_cover job, int32_t wide)
 {
     __shared__ float shared[KIN_SCREEN_GPU_THREADS * kin_screen_gpu_rounded<TYPE>::VALUES];
     __shared__ float most;
@@ -187,7 +187,7 @@ KIN_DEVICE void add_centre(const kin_screen_gpu_set &set, const unsigned char *r
 /* The first centre is the mean, each other one the row that is farthest from those before; then
  * rows go to the nearest, and all become means of what they have. */
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    split_tiles(const __grid_constant__ kin_screen_gpu_split job)
+    split_tiles_kernel(const __grid_constant__ kin_screen_gpu_split job)
 {
     __shared__ split_shared shared;
     const kin_screen_gpu_set &set = job.set;
@@ -240,7 +240,7 @@ int kin_screen_gpu_launch_split(kin_gpu_stream *stream, const kin_screen_gpu_spl
         return (int)cudaErrorInvalidValue;
     }
     if (tiles > 0) {
-        split_tiles<<<(unsigned)tiles, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job);
+        split_tiles_kernel<<<(unsigned)tiles, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job);
     }
     return kin_gpu_launched();
 }
@@ -254,10 +254,10 @@ int kin_screen_gpu_launch_cover(kin_gpu_stream *stream, const kin_screen_gpu_cov
         return 0;
     }
     if (job->set.frame.type == KIN_SCREEN_GPU_F16) {
-        cover_tiles<KIN_SCREEN_GPU_F16>
+        cover_tiles_kernel<KIN_SCREEN_GPU_F16>
             <<<tiles, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, wide);
     } else {
-        cover_tiles<KIN_SCREEN_GPU_S8>
+        cover_tiles_kernel<KIN_SCREEN_GPU_S8>
             <<<tiles, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, wide);
     }
     return kin_gpu_launched();

@@ -50,7 +50,7 @@ KIN_DEVICE uint64_t enter(const kin_screen_gpu_group &job, uint64_t hash, uint64
 
 template <bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    enter_rows(const __grid_constant__ kin_screen_gpu_group job, int64_t bytes, int32_t team)
+    enter_rows_kernel(const __grid_constant__ kin_screen_gpu_group job, int64_t bytes, int32_t team)
 {
     const kin_screen_gpu_place me = kin_screen_gpu_my_place(team);
     const bool real = me.row < job.rows.rows;
@@ -84,7 +84,8 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
 
 template <bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    settle_rows(const __grid_constant__ kin_screen_gpu_group job, int64_t bytes, int32_t team)
+    settle_rows_kernel(const __grid_constant__ kin_screen_gpu_group job, int64_t bytes,
+                       int32_t team)
 {
     const kin_screen_gpu_place me = kin_screen_gpu_my_place(team);
     const bool real = me.row < job.rows.rows;
@@ -136,13 +137,16 @@ int kin_screen_gpu_launch_group(kin_gpu_stream *stream, const kin_screen_gpu_gro
     const int32_t team = kin_screen_gpu_short_team(bytes);
     const unsigned blocks = kin_screen_gpu_team_blocks(job->rows.rows, team);
     if (kin_screen_gpu_rows_aligned(&job->rows, KIN_SCREEN_GPU_CHUNK)) {
-        enter_rows<true><<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, bytes, team);
+        enter_rows_kernel<true>
+            <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, bytes, team);
         KIN_CUDA_TRY_LAUNCH();
-        settle_rows<true><<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, bytes, team);
+        settle_rows_kernel<true>
+            <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, bytes, team);
     } else {
-        enter_rows<false><<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, bytes, team);
+        enter_rows_kernel<false>
+            <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, bytes, team);
         KIN_CUDA_TRY_LAUNCH();
-        settle_rows<false>
+        settle_rows_kernel<false>
             <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, bytes, team);
     }
     return kin_gpu_launched();

@@ -59,7 +59,7 @@ static __device__ __forceinline__ void settle(const kin_screen_gpu_tighten &job,
 /* Few entries a lane need few registers, so that more warps hide each other's waits. */
 template <int MOST>
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
-    tighten_short(const __grid_constant__ kin_screen_gpu_tighten job)
+    tighten_short_kernel(const __grid_constant__ kin_screen_gpu_tighten job)
 {
     __shared__ int32_t left;
     if (threadIdx.x == 0) {
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 template <int THREADS>
 static __global__ void __launch_bounds__(THREADS)
-    tighten_long(const __grid_constant__ kin_screen_gpu_tighten job)
+    tighten_long_kernel(const __grid_constant__ kin_screen_gpu_tighten job)
 {
     __shared__ list_shared shared;
     const int64_t row = blockIdx.x;
@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(THREADS)
 /* Every number rounded up. A warp has the rows of a gate. A tile of padding stays below everything.
  */
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_TILE)
-    find_worst(const __grid_constant__ kin_screen_gpu_tighten job)
+    find_worst_kernel(const __grid_constant__ kin_screen_gpu_tighten job)
 {
     __shared__ kin_screen_gpu_worst parts[KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE];
     const kin_screen_gpu_frame &frame = job.set.frame;
@@ -170,19 +170,21 @@ int kin_screen_gpu_launch_tighten(kin_gpu_stream *stream, const kin_screen_gpu_t
         /* Only norms and losses are wanted. */
     } else if (job->lists.capacity <= 32 * MOST_ENTRIES) {
         const int64_t blocks = (job->set.points + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
-        const auto kernel = job->lists.capacity <= 32 * FEW_ENTRIES ? tighten_short<FEW_ENTRIES>
-                                                                    : tighten_short<MOST_ENTRIES>;
+        const auto kernel = job->lists.capacity <= 32 * FEW_ENTRIES
+                                ? tighten_short_kernel<FEW_ENTRIES>
+                                : tighten_short_kernel<MOST_ENTRIES>;
         kernel<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
         const bool many = job->lists.k >= MANY_K;
-        const auto kernel = many ? tighten_long<MANY_THREADS> : tighten_long<KIN_LIST_THREADS>;
+        const auto kernel =
+            many ? tighten_long_kernel<MANY_THREADS> : tighten_long_kernel<KIN_LIST_THREADS>;
         const unsigned threads = many ? (unsigned)MANY_THREADS : (unsigned)KIN_LIST_THREADS;
         kernel<<<(unsigned)job->set.points, threads, 0, stream->stream>>>(*job);
     }
     KIN_CUDA_TRY_LAUNCH();
     if (job->worst != NULL) {
         const int64_t tiles = job->set.padded / KIN_SCREEN_GPU_TILE;
-        find_worst<<<(unsigned)tiles, KIN_SCREEN_GPU_TILE, 0, stream->stream>>>(*job);
+        find_worst_kernel<<<(unsigned)tiles, KIN_SCREEN_GPU_TILE, 0, stream->stream>>>(*job);
     }
     return kin_gpu_launched();
 }

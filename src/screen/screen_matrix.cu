@@ -92,7 +92,7 @@ static __device__ void lower_reach(const kin_screen_gpu_kth &job, int64_t positi
 /* 32 R groups. Rows of a matrix are whole tiles, and read four words at a time; of minima, one. */
 template <int R>
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
-    kth_by_warp(const __grid_constant__ kin_screen_gpu_kth job)
+    kth_by_warp_kernel(const __grid_constant__ kin_screen_gpu_kth job)
 {
     const int64_t row = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
@@ -204,7 +204,7 @@ static __device__ uint32_t kth_of_groups(kth_row from, int32_t k, uint32_t *leas
 }
 
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
-    kth_by_block(const __grid_constant__ kin_screen_gpu_kth job)
+    kth_by_block_kernel(const __grid_constant__ kin_screen_gpu_kth job)
 {
     __shared__ list_shared shared;
     __shared__ uint32_t least[BLOCK_GROUPS];
@@ -312,7 +312,7 @@ static __device__ uint4 words_of_tile(const gather_row &g, int64_t tile)
 
 /* A warp for CHUNK_TILES tiles of a row. */
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
-    gather_chunks(const __grid_constant__ kin_screen_gpu_gather job, int64_t chunks)
+    gather_chunks_kernel(const __grid_constant__ kin_screen_gpu_gather job, int64_t chunks)
 {
     const int64_t piece = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
     const int64_t row = piece / chunks;
@@ -468,7 +468,7 @@ static __global__ void __launch_bounds__(COLLECTORS)
 /* The words of up to T tiles stay in registers, and nobody else has a word for the row's list. */
 template <int R, int T>
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
-    collect_own(const __grid_constant__ kin_screen_gpu_collect job)
+    collect_own_kernel(const __grid_constant__ kin_screen_gpu_collect job)
 {
     const int64_t row = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
     const int64_t position = job.row0 + row;
@@ -566,15 +566,15 @@ int kin_screen_gpu_launch_kth(kin_gpu_stream *stream, const kin_screen_gpu_kth *
     if (k > WARP_MOST_K || job->rows < FEW_ROWS) {
         const int64_t rows = job->set.points - job->row0;
         const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
-        kth_by_block<<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        kth_by_block_kernel<<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else if (groups <= 32) {
-        kth_by_warp<1><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        kth_by_warp_kernel<1><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else if (groups <= 64) {
-        kth_by_warp<2><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        kth_by_warp_kernel<2><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else if (groups <= 128) {
-        kth_by_warp<4><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        kth_by_warp_kernel<4><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
-        kth_by_warp<8><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        kth_by_warp_kernel<8><<<warps, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     }
     return kin_gpu_launched();
 }
@@ -584,7 +584,8 @@ int kin_screen_gpu_launch_gather(kin_gpu_stream *stream, const kin_screen_gpu_ga
     const int64_t chunks = (job->count / KIN_SCREEN_GPU_TILE + CHUNK_TILES - 1) / CHUNK_TILES;
     const int64_t blocks = (job->rows * chunks + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
     if (blocks > 0) {
-        gather_chunks<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
+        gather_chunks_kernel<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job,
+                                                                                        chunks);
     }
     return kin_gpu_launched();
 }
@@ -593,9 +594,9 @@ template <int T> static void launch_own(kin_gpu_stream *stream, const kin_screen
 {
     const unsigned blocks = (unsigned)((job->rows + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS);
     if (job->lists.k <= 16) {
-        collect_own<2, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        collect_own_kernel<2, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
-        collect_own<8, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        collect_own_kernel<8, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     }
 }
 

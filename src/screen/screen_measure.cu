@@ -41,7 +41,7 @@ KIN_DEVICE column joined(const column &a, const column &b)
 
 template <kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(THREADS)
-    sum_columns(const __grid_constant__ kin_screen_gpu_measure job, int32_t wide)
+    sum_columns_kernel(const __grid_constant__ kin_screen_gpu_measure job, int32_t wide)
 {
     const int values = kin_screen_gpu_dtype<DTYPE>::VALUES;
     __shared__ column shared[THREADS];
@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* A warp for 32 columns in each of SLICES slices of the pieces, then the slices in their order. */
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_WARP *SLICES)
-    join_pieces(const __grid_constant__ kin_screen_gpu_measure job)
+    join_pieces_kernel(const __grid_constant__ kin_screen_gpu_measure job)
 {
     __shared__ column shared[SLICES][KIN_SCREEN_GPU_WARP];
     const int32_t cols = job.rows.cols;
@@ -121,7 +121,7 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_WARP *SLICES)
 
 template <kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    norm_rows(const __grid_constant__ kin_screen_gpu_measure job, int32_t team)
+    norm_rows_kernel(const __grid_constant__ kin_screen_gpu_measure job, int32_t team)
 {
     const int values = kin_screen_gpu_dtype<DTYPE>::VALUES;
     const kin_screen_gpu_place me = kin_screen_gpu_my_place(team);
@@ -165,12 +165,12 @@ int kin_screen_gpu_launch_measure(kin_gpu_stream *stream, const kin_screen_gpu_m
     const dim3 grid((unsigned)job->parts, (unsigned)((chunks + wide - 1) / wide));
     const bool aligned = kin_screen_gpu_rows_aligned(rows, KIN_SCREEN_GPU_CHUNK);
 #define LAUNCH_SUMS(DTYPE, ALIGNED) \
-    sum_columns<DTYPE, ALIGNED><<<grid, THREADS, 0, stream->stream>>>(*job, wide)
+    sum_columns_kernel<DTYPE, ALIGNED><<<grid, THREADS, 0, stream->stream>>>(*job, wide)
     KIN_SCREEN_GPU_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_SUMS)
 #undef LAUNCH_SUMS
     KIN_CUDA_TRY_LAUNCH();
     const unsigned joins = (unsigned)((rows->cols + KIN_SCREEN_GPU_WARP - 1) / KIN_SCREEN_GPU_WARP);
-    join_pieces<<<joins, dim3(KIN_SCREEN_GPU_WARP, SLICES), 0, stream->stream>>>(*job);
+    join_pieces_kernel<<<joins, dim3(KIN_SCREEN_GPU_WARP, SLICES), 0, stream->stream>>>(*job);
     KIN_CUDA_TRY_LAUNCH();
     if (job->norms == 0) {
         return 0;
@@ -178,7 +178,8 @@ int kin_screen_gpu_launch_measure(kin_gpu_stream *stream, const kin_screen_gpu_m
     const int32_t team = kin_screen_gpu_team(bytes);
     const unsigned blocks = kin_screen_gpu_team_blocks(rows->rows, team);
 #define LAUNCH_NORMS(DTYPE, ALIGNED) \
-    norm_rows<DTYPE, ALIGNED><<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, team)
+    norm_rows_kernel<DTYPE, ALIGNED> \
+        <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, team)
     KIN_SCREEN_GPU_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_NORMS)
 #undef LAUNCH_NORMS
     return kin_gpu_launched();

@@ -45,7 +45,7 @@ static int lay_out(const kin_screen_gpu_sort *job, sort_scratch *scratch)
 }
 
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    spread(const __grid_constant__ kin_screen_gpu_sort job, uint32_t *cells, uint32_t *rows)
+    spread_kernel(const __grid_constant__ kin_screen_gpu_sort job, uint32_t *cells, uint32_t *rows)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < job.points) {
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
 }
 
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    mark_tiles(const uint32_t *sorted, int64_t points, int64_t count, uint32_t *marks)
+    mark_tiles_kernel(const uint32_t *sorted, int64_t points, int64_t count, uint32_t *marks)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) {
@@ -76,8 +76,8 @@ int kin_screen_gpu_launch_sort(kin_gpu_stream *stream, const kin_screen_gpu_sort
         return 0;
     }
     if (job->nearest == NULL) {
-        spread<<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, (uint32_t *)NULL,
-                                                                      job->order);
+        spread_kernel<<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, (uint32_t *)NULL,
+                                                                             job->order);
         return kin_gpu_launched();
     }
     const int laid_out = lay_out(job, &scratch);
@@ -88,8 +88,8 @@ int kin_screen_gpu_launch_sort(kin_gpu_stream *stream, const kin_screen_gpu_sort
         *job->scratch_bytes = scratch.bytes;
         return 0;
     }
-    spread<<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, scratch.cells,
-                                                                  scratch.rows);
+    spread_kernel<<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, scratch.cells,
+                                                                         scratch.rows);
     KIN_CUDA_TRY_LAUNCH();
     KIN_CUDA_TRY(cub::DeviceRadixSort::SortPairs(
         scratch.radix, scratch.radix_bytes, (const uint32_t *)scratch.cells, scratch.sorted,
@@ -99,7 +99,7 @@ int kin_screen_gpu_launch_sort(kin_gpu_stream *stream, const kin_screen_gpu_sort
         const int64_t count = kin_screen_gpu_sort_marks(job->points);
         const unsigned marking =
             (unsigned)((count + KIN_SCREEN_GPU_THREADS - 1) / KIN_SCREEN_GPU_THREADS);
-        mark_tiles<<<marking, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(
+        mark_tiles_kernel<<<marking, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(
             scratch.sorted, job->points, count, job->marks);
     }
     return kin_gpu_launched();

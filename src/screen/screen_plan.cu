@@ -354,7 +354,8 @@ static __device__ void make_units(const plan_args &a, const plan_walk &w, int64_
     atomicAdd(&shared->met, (unsigned long long)count);
 }
 
-static __global__ void __launch_bounds__(THREADS) plan_tiles(const __grid_constant__ plan_args a)
+static __global__ void __launch_bounds__(THREADS)
+    plan_tiles_kernel(const __grid_constant__ plan_args a)
 {
     __shared__ __align__(16) plan_shared shared;
     const plan_walk w = walk_of(a);
@@ -426,6 +427,6 @@ int kin_screen_gpu_launch_plan(kin_gpu_stream *stream, const kin_screen_gpu_plan
                     : ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
     a.shrink = kin_ball_shrink(job->rows.frame.cols);
     const dim3 grid((unsigned)groups, (unsigned)(whole ? 1 : (a.length + a.piece - 1) / a.piece));
-    plan_tiles<<<grid, THREADS, 0, stream->stream>>>(a);
+    plan_tiles_kernel<<<grid, THREADS, 0, stream->stream>>>(a);
     return kin_gpu_launched();
 }

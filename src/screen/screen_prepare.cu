@@ -35,7 +35,7 @@ template <kith_dtype DTYPE> KIN_DEVICE bool breaks(const law &l, uint64_t bits)
 
 template <kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    check_rows(const __grid_constant__ kin_screen_gpu_check job, law l, int32_t team)
+    check_rows_kernel(const __grid_constant__ kin_screen_gpu_check job, law l, int32_t team)
 {
     const int values = kin_screen_gpu_dtype<DTYPE>::VALUES;
     const kin_screen_gpu_place me = kin_screen_gpu_my_place(team);
@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
 
 /* A thread a row: boxes have few columns. */
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    check_box(const __grid_constant__ kin_screen_gpu_check job)
+    check_box_kernel(const __grid_constant__ kin_screen_gpu_check job)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     bool inside = true;
@@ -92,8 +92,8 @@ int kin_screen_gpu_launch_check(kin_gpu_stream *stream, const kin_screen_gpu_che
     const law l = law_of(rows->dtype, rows->metric);
     const bool eight = rows->dtype == KITH_U8 || rows->dtype == KITH_I8;
     if (rows->rows > 0 && rows->period != NULL) {
-        check_box<<<kin_screen_gpu_team_blocks(rows->rows, 1), KIN_SCREEN_GPU_THREADS, 0,
-                    stream->stream>>>(*job);
+        check_box_kernel<<<kin_screen_gpu_team_blocks(rows->rows, 1), KIN_SCREEN_GPU_THREADS, 0,
+                           stream->stream>>>(*job);
         KIN_CUDA_TRY_LAUNCH();
     }
     if (rows->rows == 0 || rows->dtype == KITH_U8 || (eight && !l.nonnegative)) {
@@ -101,8 +101,9 @@ int kin_screen_gpu_launch_check(kin_gpu_stream *stream, const kin_screen_gpu_che
     }
     const int32_t team = kin_screen_gpu_short_team(kin_screen_gpu_row_bytes(rows));
     const unsigned blocks = kin_screen_gpu_team_blocks(rows->rows, team);
-#define LAUNCH_CHECK(DTYPE, ALIGNED) \
-    check_rows<DTYPE, ALIGNED><<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, l, team)
+#define LAUNCH_CHECK(DTYPE, ALIGNED)  \
+    check_rows_kernel<DTYPE, ALIGNED> \
+        <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, l, team)
     KIN_SCREEN_GPU_LAUNCH_DTYPE(
         rows->dtype, kin_screen_gpu_rows_aligned(rows, KIN_SCREEN_GPU_CHUNK), LAUNCH_CHECK)
 #undef LAUNCH_CHECK
@@ -121,7 +122,7 @@ KIN_DEVICE double lanes_sum(double x)
  * metric_portable.c. Rows behind the last one repeat it and are not stored. */
 template <kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    transform_rows(const __grid_constant__ kin_screen_gpu_transform job, bool centred)
+    transform_rows_kernel(const __grid_constant__ kin_screen_gpu_transform job, bool centred)
 {
     const kin_screen_gpu_place me = kin_screen_gpu_my_place(KIN_METRIC_LANES);
     const bool stored = me.row < job.rows.rows;
@@ -188,8 +189,8 @@ int kin_screen_gpu_launch_transform(kin_gpu_stream *stream, const kin_screen_gpu
     const bool centred = rows->metric == KITH_CORRELATION;
     const bool aligned = kin_screen_gpu_rows_aligned(rows, kin_value_bytes(rows->dtype));
     const unsigned blocks = kin_screen_gpu_team_blocks(rows->rows, KIN_METRIC_LANES);
-#define LAUNCH_TRANSFORM(DTYPE, ALIGNED) \
-    transform_rows<DTYPE, ALIGNED>       \
+#define LAUNCH_TRANSFORM(DTYPE, ALIGNED)  \
+    transform_rows_kernel<DTYPE, ALIGNED> \
         <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, centred)
     KIN_SCREEN_GPU_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_TRANSFORM)
 #undef LAUNCH_TRANSFORM

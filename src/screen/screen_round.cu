@@ -192,7 +192,7 @@ KIN_DEVICE uint32_t byte_of(double b, row_sums *sums)
 
 template <kin_screen_gpu_type TYPE, kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    round_framed(const __grid_constant__ kin_screen_gpu_round job, int32_t team)
+    round_framed_kernel(const __grid_constant__ kin_screen_gpu_round job, int32_t team)
 {
     constexpr int values = kin_screen_gpu_dtype<DTYPE>::VALUES;
     constexpr int stored_bytes = TYPE == KIN_SCREEN_GPU_F16 ? 2 : 1;
@@ -260,7 +260,7 @@ KIN_DEVICE uint32_t word_mask(int64_t count)
  * term. All sums are exact: cols <= 8,192. */
 template <kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
-    round_integers(const __grid_constant__ kin_screen_gpu_round job, int32_t team)
+    round_integers_kernel(const __grid_constant__ kin_screen_gpu_round job, int32_t team)
 {
     const kin_screen_gpu_place me = kin_screen_gpu_my_place(team);
     const int64_t r = row_of(job, me.row);
@@ -314,8 +314,8 @@ int kin_screen_gpu_launch_round(kin_gpu_stream *stream, const kin_screen_gpu_rou
     const int32_t team = kin_screen_gpu_team(kin_screen_gpu_row_bytes(rows));
     const unsigned blocks = kin_screen_gpu_team_blocks(job->padded, team);
     if (job->frame.bound == KIN_BOUND_INTEGER) {
-#define LAUNCH_INTEGERS(DTYPE, ALIGNED) \
-    round_integers<DTYPE, ALIGNED>      \
+#define LAUNCH_INTEGERS(DTYPE, ALIGNED)   \
+    round_integers_kernel<DTYPE, ALIGNED> \
         <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, team)
         switch (rows->dtype) {
         case KITH_U8:
@@ -327,14 +327,14 @@ int kin_screen_gpu_launch_round(kin_gpu_stream *stream, const kin_screen_gpu_rou
         }
 #undef LAUNCH_INTEGERS
     } else if (job->frame.type == KIN_SCREEN_GPU_F16) {
-#define LAUNCH_HALF(DTYPE, ALIGNED)                  \
-    round_framed<KIN_SCREEN_GPU_F16, DTYPE, ALIGNED> \
+#define LAUNCH_HALF(DTYPE, ALIGNED)                         \
+    round_framed_kernel<KIN_SCREEN_GPU_F16, DTYPE, ALIGNED> \
         <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, team)
         KIN_SCREEN_GPU_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_HALF)
 #undef LAUNCH_HALF
     } else {
-#define LAUNCH_QUANTISED(DTYPE, ALIGNED)            \
-    round_framed<KIN_SCREEN_GPU_S8, DTYPE, ALIGNED> \
+#define LAUNCH_QUANTISED(DTYPE, ALIGNED)                   \
+    round_framed_kernel<KIN_SCREEN_GPU_S8, DTYPE, ALIGNED> \
         <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, team)
         KIN_SCREEN_GPU_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_QUANTISED)
 #undef LAUNCH_QUANTISED

@@ -35,7 +35,7 @@ static __device__ __forceinline__ int32_t part_of(const kin_screen_gpu_pack &job
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    pack_lists(const __grid_constant__ kin_screen_gpu_pack job)
+    pack_lists_kernel(const __grid_constant__ kin_screen_gpu_pack job)
 {
     const int64_t row = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int lane = (int)threadIdx.x % 32;
@@ -83,12 +83,12 @@ int kin_screen_gpu_launch_pack(kin_gpu_stream *stream, const kin_screen_gpu_pack
         return 0;
     }
     const int64_t blocks = (job->points + THREADS - 1) / THREADS;
-    pack_lists<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    pack_lists_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    accept_words(const __grid_constant__ kin_screen_gpu_accept job)
+    accept_words_kernel(const __grid_constant__ kin_screen_gpu_accept job)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= job.count) {
@@ -116,6 +116,6 @@ int kin_screen_gpu_launch_accept(kin_gpu_stream *stream, const kin_screen_gpu_ac
         return 0;
     }
     const int64_t blocks = (job->count + THREADS - 1) / THREADS;
-    accept_words<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    accept_words_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }

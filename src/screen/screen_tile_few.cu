@@ -213,7 +213,7 @@ template <int NT> static constexpr int RESIDENT = NT < 4 ? 2 : 1;
 
 template <int NT>
 static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)
-    screen_few(const __grid_constant__ kin_screen_gpu_screen job)
+    screen_few_kernel(const __grid_constant__ kin_screen_gpu_screen job)
 {
     extern __shared__ uint4 rows[]; /* NT x GROUP rounded rows, zeros behind the last one */
     const int32_t pitch = job.cols.frame.row_bytes / 16 + PAD;
@@ -278,7 +278,7 @@ bool kin_screen_gpu_screen_is_few(const kin_screen_gpu_screen *job)
 template <int NT> static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
 {
     const unsigned blocks = (unsigned)(stream->processors * BLOCKS_A_PROCESSOR);
-    return kin_gpu_launch_behind(stream, screen_few<NT>,
+    return kin_gpu_launch_behind(stream, screen_few_kernel<NT>,
                                  kin_gpu_grid{blocks, THREADS, row_bytes(job)}, *job);
 }
 

@@ -484,7 +484,8 @@ static __device__ __forceinline__ void screen_unit(const params &p, const work &
 /* Both halves of a unit's block are dealt one after the other, so that two neighbours read the same
  * columns at about the same time. */
 template <kin_screen_gpu_type TYPE, kin_screen_gpu_mode MODE, typename ACC>
-static __global__ void __launch_bounds__(THREADS, 2) screen(const __grid_constant__ params p)
+static __global__ void __launch_bounds__(THREADS, 2)
+    mma_screen_kernel(const __grid_constant__ params p)
 {
     enum { HALVES = KIN_SCREEN_GPU_BLOCK / ROWS };
     extern __shared__ __align__(128) unsigned char ring[];
@@ -577,14 +578,14 @@ static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
     }
     const size_t bytes = (size_t)bytes_of(&p, p.stages, p.resident);
     int blocks = 0;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(screen<TYPE, MODE, ACC>,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(mma_screen_kernel<TYPE, MODE, ACC>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, screen<TYPE, MODE, ACC>,
-                                                               THREADS, bytes));
+    KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, mma_screen_kernel<TYPE, MODE, ACC>, THREADS, bytes));
     if (blocks < 1) {
         return (int)cudaErrorInvalidConfiguration;
     }
-    screen<TYPE, MODE, ACC>
+    mma_screen_kernel<TYPE, MODE, ACC>
         <<<(unsigned)(stream->processors * blocks), THREADS, bytes, stream->stream>>>(p);
     return kin_gpu_launched();
 }

@@ -151,8 +151,9 @@ static constexpr bool has_starts =
 
 template <kin_screen_gpu_type TYPE, kin_screen_gpu_mode MODE, int STEPS, typename ACC>
 static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::THREADS, 1)
-    screen(const __grid_constant__ params p, const __grid_constant__ CUtensorMap row_map,
-           const __grid_constant__ CUtensorMap col_map)
+    wgmma_screen_kernel(const __grid_constant__ params p,
+                        const __grid_constant__ CUtensorMap row_map,
+                        const __grid_constant__ CUtensorMap col_map)
 {
     constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
     typedef shape<STARTS> mine;
@@ -291,9 +292,9 @@ static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
     }
     const size_t bytes = 1024 + (size_t)p.rows_at + (size_t)bytes_of_rows(p) +
                          (size_t)p.stages * (size_t)p.stage_bytes;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(screen<TYPE, MODE, STEPS, ACC>,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(wgmma_screen_kernel<TYPE, MODE, STEPS, ACC>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    screen<TYPE, MODE, STEPS, ACC>
+    wgmma_screen_kernel<TYPE, MODE, STEPS, ACC>
         <<<(unsigned)stream->processors, shape<STARTS>::THREADS, bytes, stream->stream>>>(
             p, row_map, col_map);
     return kin_gpu_launched();

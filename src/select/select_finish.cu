@@ -32,7 +32,7 @@ static unsigned grid_for(int64_t blocks)
 
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    write_words(const __grid_constant__ kin_select_job task, const Word *words)
+    write_words_kernel(const __grid_constant__ kin_select_job task, const Word *words)
 {
     const int64_t all = task.rows * task.k;
     const int64_t step = (int64_t)gridDim.x * THREADS;
@@ -46,8 +46,8 @@ static __global__ void __launch_bounds__(THREADS)
 /* A block and a run of a row; to NULL: the row is one run, and its words go to the outputs. */
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    sort_runs(const __grid_constant__ kin_select_job task, const Word *words, Word *to,
-              int64_t runs)
+    sort_runs_kernel(const __grid_constant__ kin_select_job task, const Word *words, Word *to,
+                     int64_t runs)
 {
     extern __shared__ uint4 buffer[];
     Word *shared = (Word *)buffer;
@@ -75,7 +75,8 @@ static __global__ void __launch_bounds__(THREADS)
 /* Pairs of sorted runs of `run` words become one: STRETCH words a thread. */
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
-    merge_runs(const __grid_constant__ kin_select_job task, const Word *from, Word *to, int64_t run)
+    merge_runs_kernel(const __grid_constant__ kin_select_job task, const Word *from, Word *to,
+                      int64_t run)
 {
     const int64_t stretches = (task.k + STRETCH - 1) / STRETCH;
     const int64_t all = task.rows * stretches;
@@ -117,7 +118,7 @@ static int write_all(kin_gpu_stream *stream, const kin_select_job *task, const W
 {
     const int64_t blocks = (task->rows * task->k + THREADS - 1) / THREADS;
     const int64_t most = (int64_t)stream->processors * 64;
-    write_words<Word>
+    write_words_kernel<Word>
         <<<grid_for(blocks < most ? blocks : most), THREADS, 0, stream->stream>>>(*task, words);
     return kin_gpu_launched();
 }
@@ -129,7 +130,7 @@ static int sort_in_runs(kin_gpu_stream *stream, const kin_select_job *task, cons
     const int64_t runs = (task->k + run_words<Word> - 1) / run_words<Word>;
     const int64_t longest = task->k < run_words<Word> ? task->k : run_words<Word>;
     const int64_t width = kin_sort_places(longest);
-    sort_runs<Word>
+    sort_runs_kernel<Word>
         <<<grid_for(task->rows * runs), THREADS, (size_t)width * sizeof(Word), stream->stream>>>(
             *task, words, to, runs);
     return kin_gpu_launched();
@@ -145,7 +146,7 @@ static int sort_and_write(kin_gpu_stream *stream, const kin_select_job *task, Wo
     KIN_CUDA_TRY((cudaError_t)sort_in_runs<Word>(stream, task, words, other));
     const int64_t stretches = task->rows * ((task->k + STRETCH - 1) / STRETCH);
     for (int64_t run = run_words<Word>; run < task->k; run *= 2) {
-        merge_runs<Word>
+        merge_runs_kernel<Word>
             <<<grid_for((stretches + THREADS - 1) / THREADS), THREADS, 0, stream->stream>>>(
                 *task, other, words, run);
         KIN_CUDA_TRY_LAUNCH();

@@ -122,7 +122,7 @@ static __device__ void run_sorters(const scan_job &job, scan_memory<Value> *memo
 /* Runs in the order of their rows; each block takes every gridDim.x-th. */
 template <typename Value>
 static __global__ void __launch_bounds__(SCAN_THREADS, BLOCKS_A_PROCESSOR)
-    scan_rows(const __grid_constant__ scan_job job)
+    scan_rows_kernel(const __grid_constant__ scan_job job)
 {
     extern __shared__ uint4 shared[];
     scan_memory<Value> *memory = (scan_memory<Value> *)shared;
@@ -272,13 +272,14 @@ template <typename Value> static int launch_job(kin_gpu_stream *stream, const sc
         sizeof(scan_memory<Value>) + (size_t)job.capacity * (size_t)place_bytes(job.task.dtype);
     int blocks = 0;
     /* Always the most, so that two threads' launches do not take it from each other. */
-    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_rows<Value>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_rows_kernel<Value>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       stream->shared_bytes));
-    KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scan_rows<Value>,
+    KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scan_rows_kernel<Value>,
                                                                SCAN_THREADS, shared_bytes));
     const int64_t parts = job.task.rows * job.runs;
     const int64_t most = (int64_t)blocks * stream->processors;
-    scan_rows<Value>
+    scan_rows_kernel<Value>
         <<<(unsigned)(parts < most ? parts : most), SCAN_THREADS, shared_bytes, stream->stream>>>(
             job);
     return kin_gpu_launched();

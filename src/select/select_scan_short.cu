@@ -277,7 +277,7 @@ static __device__ void put_row(const kin_select_job &task, int64_t row, Word *wo
 template <typename Value, int R, int W, bool Small>
 static __global__ void __launch_bounds__(threads_of<W>,
                                          (Small ? SMALL_WARPS : WARPS) / (threads_of<W> / KIN_WARP))
-    scan_short(const __grid_constant__ kin_select_job task)
+    scan_short_kernel(const __grid_constant__ kin_select_job task)
 {
     typedef typename Value::word Word;
     constexpr int ROWS_HERE = W == 1 ? ROWS : 1;
@@ -315,10 +315,10 @@ static int launch_rows(kin_gpu_stream *stream, const kin_select_job *task)
     constexpr int SHARED_BYTES = threads_of<W> * R * (int)sizeof(typename Value::word);
     const int64_t blocks = (task->rows + ROWS_A_BLOCK - 1) / ROWS_A_BLOCK;
     const int64_t most = (int64_t)stream->processors * 64 * (ROWS / ROWS_A_BLOCK);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_short<Value, R, W, Small>,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_short_kernel<Value, R, W, Small>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
-    scan_short<Value, R, W, Small><<<(unsigned)(blocks < most ? blocks : most), threads_of<W>,
-                                     SHARED_BYTES, stream->stream>>>(*task);
+    scan_short_kernel<Value, R, W, Small><<<(unsigned)(blocks < most ? blocks : most),
+                                            threads_of<W>, SHARED_BYTES, stream->stream>>>(*task);
     return kin_gpu_launched();
 }
 
