@@ -24,7 +24,7 @@ enum {
     SMALL = 1024, /* fewer rows are not worth it */
     SAMPLE = 128, /* rows that a direction is estimated from */
     POWER_STEPS = 4,
-    ROWS_A_TASK = 64 /* some tasks of the 256 pivots of a GPU, too */
+    ROWS_A_TASK = 64
 };
 
 typedef struct sketching {
@@ -227,12 +227,6 @@ static kith_status make_sketches(kith_ctx *ctx, sketching *s)
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
                            int64_t count, uint32_t *order)
 {
-    return count > SMALL ? kin_order_always(ctx, rows, distance, count, order) : KITH_OK;
-}
-
-kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
-                             int64_t count, uint32_t *order)
-{
     ordering o = {.s = {.rows = rows,
                         .distance = distance,
                         .order = order,
@@ -240,6 +234,9 @@ kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_dist
                         .wide = kin_round_up(rows->matrix.cols, SKETCH)},
                   .threads = ctx->threads};
     KIN_HOLD(hold, ctx);
+    if (count <= SMALL) {
+        return KITH_OK;
+    }
     KIN_TRY(kin_hold_layout(&hold, name_arrays, &o, "an order of the points"));
     KIN_TRY(make_sketches(ctx, &o.s));
     for (int64_t i = 0; i < count; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A sample of the points, the *pivots*, is put in order: a few of them on the host, like the
+ * Idea. A sample of the points, the *pivots*, is put in order: a few of them by halves, like the
  * CPU engine orders all points (screen_prepare.h); then four times as many at a time, each into the
  * cell of the nearest of those before. Each point goes to the cell of its nearest pivot, by the
  * cheap costs of the screen, and cells stand in the order of their pivots: near cells are
  * neighbours, and so are the points of one. Queries go the same way later, and their blocks know in
  * which tiles of the corpus they are at home.
  *
- *      few pivots, host order     o      o        o
+ *      few pivots, by halves      o      o        o
  *      more                      o o   oo o     o oo o      cell of the nearest of the few
  *      points, queries          ::.:.:..:.:::. .::.:.:      cell of the nearest pivot
  *
@@ -27,8 +27,8 @@
 
 #include "base/base_random.h"
 
-/* Pivots are powers of two: what SHARE divides, as long as it is more than MOST_ON_HOST, is whole
- * tiles. */
+/* Pivots are powers of two: what SHARE divides, as long as it is more than KIN_SCREEN_GPU_HALVED,
+ * is whole tiles, and a half of that at least. */
 enum {
     SMALL = 4096, /* points: fewer of a corpus are not ordered */
     POINTS_A_CELL = 64,
@@ -36,14 +36,12 @@ enum {
     MANY = 4096,          /* pivots, beyond which */
     MOST_IN_A_CELL = 256, /* cells may be larger, up to this */
     MOST = 262144,
-    MOST_ON_HOST = 256,
     SHARE = 4,
     ENOUGH_UNITS = 1024 /* for all processors */
 };
 
 typedef struct pivots {
     kin_screen_gpu_chosen rows; /* ids: these, or the corpus' */
-    uint32_t *host;             /* row numbers */
     uint32_t *ids;
 } pivots;
 
@@ -58,58 +56,29 @@ static int64_t pivots_of(int64_t points, int64_t askers)
 }
 
 /* One row of each stretch of the list. */
-static kith_status sample(kith_ctx *ctx, const kin_screen_gpu_prepared *prepared, pivots *p)
+static kith_status sample(const kin_screen_gpu_device *on, const kin_screen_gpu_prepared *prepared,
+                          const pivots *p)
 {
     const int64_t points = prepared->groups.count;
     const int64_t count = p->rows.set.points;
     uint64_t state = 11;
-    KIN_TRY(kin_alloc(ctx, &p->host, (uint64_t)count, sizeof *p->host, "pivots"));
+    uint32_t *rows = NULL;
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, rows, (uint64_t)count, "pivots");
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = points * i / count;
         const int64_t last = points * (i + 1) / count;
         const int64_t at = first + (int64_t)kin_random_below(&state, (uint64_t)(last - first));
-        p->host[i] = prepared->groups.firsts != NULL ? prepared->groups.firsts[at] : (uint32_t)at;
+        rows[i] = prepared->groups.firsts != NULL ? prepared->groups.firsts[at] : (uint32_t)at;
     }
-    return KITH_OK;
+    return kin_gpu_upload(on->ctx, on->gpu, p->ids, rows, (uint64_t)count * sizeof *rows);
 }
 
 static void free_pivots(const kin_screen_gpu_device *on, pivots *p)
 {
     kin_gpu_free(on->gpu, p->rows.block);
     kin_gpu_free(on->gpu, p->ids);
-    kin_free(on->ctx, p->host);
     *p = (pivots){0};
-}
-
-/* Permutes the pivots on the host by their rounded copies: in the frame, a distance is plain. */
-static kith_status order_on_host(const kin_screen_gpu_device *on, pivots *p)
-{
-    kith_ctx *ctx = on->ctx;
-    const kin_screen_gpu_frame *frame = &p->rows.set.frame;
-    const uint64_t count = (uint64_t)p->rows.set.points;
-    const uint64_t bytes = count * (uint64_t)frame->row_bytes;
-    unsigned char *copy = NULL;
-    uint32_t *order = NULL;
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_alloc(&hold, &copy, bytes, 1, "rounded pivots"));
-    KIN_NEW(&hold, order, 2 * count, "pivots");
-    KIN_TRY(kin_gpu_download(ctx, on->gpu, copy, p->rows.rounded, bytes));
-    for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        order[i] = i;
-    }
-    const kin_rows rows = {
-        .matrix = {.data = copy,
-                   .rows = p->rows.set.points,
-                   .cols = frame->cols,
-                   .dtype = frame->type == KIN_SCREEN_GPU_F16 ? KITH_F16 : KITH_I8,
-                   .stride_bytes = frame->row_bytes}};
-    const kin_distance distance = {
-        .metric = KITH_SQEUCLIDEAN, .cols = frame->cols, .isa = ctx->isa};
-    KIN_TRY(kin_order_always(ctx, &rows, &distance, p->rows.set.points, order));
-    for (uint64_t i = 0; i < count; i++) {
-        order[count + i] = p->host[order[i]];
-    }
-    return kin_gpu_upload(ctx, on->gpu, p->ids, order + count, count * sizeof *order);
 }
 
 /* A sample of so many points, rounded, in the order of the points. */
@@ -117,11 +86,10 @@ static kith_status make_pivots(const kin_screen_gpu_device *on,
                                const kin_screen_gpu_prepared *prepared, int64_t count, pivots *p)
 {
     p->rows = kin_screen_gpu_chosen_of(&prepared->set.frame, count);
-    KIN_TRY(sample(on->ctx, prepared, p));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, (uint64_t)count, sizeof *p->ids, "pivots"));
     p->rows.set.ids = p->ids;
     KIN_TRY(kin_screen_gpu_chosen_make(on, &p->rows));
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, p->ids, p->host, (uint64_t)count * sizeof *p->host));
+    KIN_TRY(sample(on, prepared, p));
     return kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows);
 }
 
@@ -285,11 +253,12 @@ static kith_status make_order(const kin_screen_gpu_device *on,
                               const kin_screen_gpu_prepared *prepared, int64_t wished, pivots *p)
 {
     int64_t count = wished;
-    while (count > MOST_ON_HOST) {
+    while (count > KIN_SCREEN_GPU_HALVED) {
         count /= SHARE;
     }
     KIN_TRY(make_pivots(on, prepared, count, p));
-    KIN_TRY(order_on_host(on, p));
+    const kin_screen_gpu_halve halve = {.set = p->rows.set, .ids = p->ids};
+    KIN_TRY(kin_screen_gpu_launched(on, on->kernels->halve(on->stream, &halve), "ordering pivots"));
     KIN_TRY(kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows));
     while (count < wished) {
         pivots coarse = *p;
