@@ -407,12 +407,14 @@ typedef struct kin_screen_gpu_plan {
     int32_t adjoining;
     int64_t
         first; /* graph: offset in blocks, 0 for screens that are one-sided; search: first tile */
-    int64_t last;                          /* behind it */
+    int64_t last;      /* behind it */
+    int64_t far_first; /* a graph: more offsets, no more than from first to last, or none */
+    int64_t far_last;
     const kin_screen_gpu_worst *row_worst; /* by tile of rows */
     const kin_screen_gpu_worst
         *col_worst;         /* by tile of cols, where pairs serve both ends, or NULL */
     uint32_t *tiles;        /* blocks of rows that are planned x tiles_a_block */
-    uint32_t tiles_a_block; /* room: graph 2 (last - first), search last - first; with
+    uint32_t tiles_a_block; /* room: graph 2 an offset, search last - first; with
                                groups or counts any: what finds none counts as skipped */
     uint32_t *counts;       /* NULL, or tiles of each block that is planned */
     uint32_t unit_tiles;

@@ -124,13 +124,6 @@ static int64_t first_half(int64_t count)
     return kin_round_up(count / 2, KIN_ORDER_RUN);
 }
 
-static uint32_t order_of_float(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-}
-
 static kith_status halve(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
@@ -141,7 +134,9 @@ static kith_status halve(void *arg, int64_t task, int32_t thread)
     uint64_t *words = h->words + p.first;
     for (int64_t i = 0; i < p.count; i++) {
         const float along = dot(sketch_of(h, p.first + i), direction);
-        words[i] = (uint64_t)order_of_float(along) << 32 | h->index[p.first + i];
+        uint32_t bits;
+        memcpy(&bits, &along, sizeof bits);
+        words[i] = (uint64_t)kin_key32(bits, false) << 32 | h->index[p.first + i];
     }
     kin_select_nth_word(words, p.count, first_half(p.count));
     for (int64_t i = 0; i < p.count; i++) {

@@ -119,18 +119,17 @@ typedef struct halving {
     float rows[KIN_SCREEN_GPU_HALVED][KIN_SCREEN_GPU_WARP];
     float sums[KIN_SCREEN_GPU_HALVED / ROWS][KIN_SCREEN_GPU_WARP];
     float along[KIN_SCREEN_GPU_HALVED];
-    int place[KIN_SCREEN_GPU_HALVED];
     uint32_t ids[KIN_SCREEN_GPU_HALVED];
 } halving;
 
-KIN_DEVICE float sketch_of(const kin_screen_gpu_set &set, int row)
+/* This lane's number of a row's sketch. */
+KIN_DEVICE float sketch_of(const kin_screen_gpu_set &set, int row, int lane)
 {
-    const int lane = (int)threadIdx.x % KIN_SCREEN_GPU_WARP;
     const unsigned char *from = set.rounded + (int64_t)row * set.frame.row_bytes;
     const bool halves = set.frame.type == KIN_SCREEN_GPU_F16;
     const int32_t wide = set.frame.row_bytes / (halves ? 2 : 1);
     float sum = 0.0F;
-#pragma unroll 8
+#pragma unroll 4
     for (int32_t col = lane; col < wide; col += KIN_SCREEN_GPU_WARP) {
         const float x =
             halves ? __half2float(((const __half *)from)[col]) : (float)((const int8_t *)from)[col];
@@ -140,19 +139,16 @@ KIN_DEVICE float sketch_of(const kin_screen_gpu_set &set, int row)
     return sum;
 }
 
-KIN_DEVICE float warp_sum(float x)
+/* How far a row is along a direction: the same number for all lanes, and a number. */
+KIN_DEVICE float along_of(float x, float direction)
 {
-    for (int offset = KIN_SCREEN_GPU_WARP / 2; offset > 0; offset /= 2) {
-        x += __shfl_xor_sync(KIN_SCREEN_GPU_ALL_LANES, x, offset);
-    }
-    return x;
+    const float sum = (float)kin_screen_gpu_team_sum((double)(x * direction), KIN_SCREEN_GPU_WARP);
+    return isfinite(sum) ? sum : 0.0F;
 }
 
 /* Of what all warps of a part have, lane by lane. */
-KIN_DEVICE float part_sum(halving *h, float own, int warps)
+KIN_DEVICE float part_sum(halving *h, float own, int warp, int lane, int warps)
 {
-    const int warp = (int)threadIdx.x / KIN_SCREEN_GPU_WARP;
-    const int lane = (int)threadIdx.x % KIN_SCREEN_GPU_WARP;
     float sum = 0.0F;
     __syncthreads();
     h->sums[warp][lane] = own;
@@ -163,78 +159,64 @@ KIN_DEVICE float part_sum(halving *h, float own, int warps)
     return sum;
 }
 
-/* This lane's part of the direction in which a part spreads most: the power method, as in
- * screen_order.c. x, centred here: components of this warp's rows. */
-KIN_DEVICE float direction_of(halving *h, float *x, int warps)
-{
-    float direction = 1.0F + (float)(threadIdx.x % KIN_SCREEN_GPU_WARP) / KIN_SCREEN_GPU_WARP;
-    float own = 0.0F;
-    for (int i = 0; i < ROWS; i++) {
-        own += x[i];
-    }
-    const float mean = part_sum(h, own, warps) / (float)(warps * ROWS);
-    for (int i = 0; i < ROWS; i++) {
-        x[i] -= mean;
-    }
-    for (int step = 0; step < POWER_STEPS; step++) {
-        own = 0.0F;
-        for (int i = 0; i < ROWS; i++) {
-            own += warp_sum(x[i] * direction) * x[i];
-        }
-        const float next = part_sum(h, own, warps);
-        const float length = sqrtf(warp_sum(next * next));
-        direction = length > 0.0F && isfinite(length) ? next / length : direction;
-    }
-    return direction;
-}
-
-/* Where thread t's row goes: behind those of its part that are less far along. */
-KIN_DEVICE int place_of(const halving *h, int t, int size)
-{
-    const int first = t / size * size;
-    int place = first;
-    for (int i = first; i < first + size; i++) {
-        place += h->along[i] < h->along[t] || (h->along[i] == h->along[t] && i < t) ? 1 : 0;
-    }
-    return place;
-}
-
+/* Rows, as many as are left of a part in `warps` warps, are centred; then the power method, as in
+ * screen_order.c, finds how they spread. */
 static __global__ void __launch_bounds__(1024)
     halve_rows(const __grid_constant__ kin_screen_gpu_halve job)
 {
     __shared__ halving h;
-    const int t = (int)threadIdx.x;
-    const int lane = t % KIN_SCREEN_GPU_WARP;
-    const int first = t / KIN_SCREEN_GPU_WARP * ROWS;
-    const int count = (int)job.set.points;
+    const int warp = (int)threadIdx.x / KIN_SCREEN_GPU_WARP;
+    const int lane = (int)threadIdx.x % KIN_SCREEN_GPU_WARP;
+    const int first = warp * ROWS;
     float x[ROWS];
+    uint32_t ids[ROWS];
     for (int i = 0; i < ROWS; i++) {
-        x[i] = sketch_of(job.set, first + i);
+        x[i] = sketch_of(job.set, first + i, lane);
+        ids[i] = job.ids[first + i];
     }
-    uint32_t id = t < count ? job.ids[t] : 0;
-    for (int size = count; size > RUN; size /= 2) {
-        const float direction = direction_of(&h, x, size / ROWS);
+    for (int size = (int)job.set.points; size > RUN; size /= 2) {
+        const int part = first / size * size;
+        float direction = 1.0F + (float)lane / KIN_SCREEN_GPU_WARP;
+        float own = 0.0F;
         for (int i = 0; i < ROWS; i++) {
-            const float along = warp_sum(x[i] * direction);
-            h.along[first + i] = isfinite(along) ? along : 0.0F; /* the same of all lanes */
+            own += x[i];
+        }
+        const float mean = part_sum(&h, own, warp, lane, size / ROWS) / (float)size;
+        for (int i = 0; i < ROWS; i++) {
+            x[i] -= mean;
+        }
+        for (int step = 0; step < POWER_STEPS; step++) {
+            own = 0.0F;
+            for (int i = 0; i < ROWS; i++) {
+                own += along_of(x[i], direction) * x[i];
+            }
+            const float next = part_sum(&h, own, warp, lane, size / ROWS);
+            const float length = sqrtf(along_of(next, next));
+            direction = length > 0.0F ? next / length : direction;
+        }
+        for (int i = 0; i < ROWS; i++) {
+            h.along[first + i] = along_of(x[i], direction);
         }
         __syncthreads();
-        if (t < count) {
-            h.place[t] = place_of(&h, t, size);
-            h.ids[h.place[t]] = id;
-        }
-        __syncthreads();
-        for (int i = 0; i < ROWS; i++) {
-            h.rows[h.place[first + i]][lane] = x[i];
+        for (int i = 0; i < ROWS; i++) { /* behind those that are less far along */
+            const float own_along = h.along[first + i];
+            int place = part;
+            for (int r = part + lane; r < part + size; r += KIN_SCREEN_GPU_WARP) {
+                const bool less =
+                    h.along[r] < own_along || (h.along[r] == own_along && r < first + i);
+                place += __popc(__ballot_sync(KIN_SCREEN_GPU_ALL_LANES, less));
+            }
+            h.rows[place][lane] = x[i];
+            h.ids[place] = ids[i];
         }
         __syncthreads();
         for (int i = 0; i < ROWS; i++) {
             x[i] = h.rows[first + i][lane];
+            ids[i] = h.ids[first + i];
         }
-        id = t < count ? h.ids[t] : 0;
     }
-    if (t < count) {
-        job.ids[t] = id;
+    for (int i = 0; i < ROWS; i++) {
+        job.ids[first + i] = ids[i];
     }
 }
 

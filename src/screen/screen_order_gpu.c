@@ -81,15 +81,19 @@ static void free_pivots(const kin_screen_gpu_device *on, pivots *p)
     *p = (pivots){0};
 }
 
-/* A sample of so many points, rounded, in the order of the points. */
+/* So many, rounded: those of another, which stay its own, too, or a sample in the order of the
+ * points. */
 static kith_status make_pivots(const kin_screen_gpu_device *on,
-                               const kin_screen_gpu_prepared *prepared, int64_t count, pivots *p)
+                               const kin_screen_gpu_prepared *prepared, const uint32_t *like,
+                               int64_t count, pivots *p)
 {
     p->rows = kin_screen_gpu_chosen_of(&prepared->set.frame, count);
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, (uint64_t)count, sizeof *p->ids, "pivots"));
     p->rows.set.ids = p->ids;
     KIN_TRY(kin_screen_gpu_chosen_make(on, &p->rows));
-    KIN_TRY(sample(on, prepared, p));
+    KIN_TRY(like != NULL
+                ? kin_gpu_copy(on->ctx, on->gpu, p->ids, like, (uint64_t)count * sizeof *p->ids)
+                : sample(on, prepared, p));
     return kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows);
 }
 
@@ -238,7 +242,7 @@ static kith_status make_finer(const kin_screen_gpu_device *on,
                               const kin_screen_gpu_set *coarse, int64_t count, pivots *p)
 {
     dealing d = {0};
-    KIN_TRY(make_pivots(on, prepared, count, p));
+    KIN_TRY(make_pivots(on, prepared, NULL, count, p));
     kith_status status = find_nearest(on, &p->rows.set, coarse, false, &d);
     const kin_screen_gpu_sort sort = {
         .ids = p->ids, .points = count, .cell_count = (uint32_t)coarse->points, .order = p->ids};
@@ -256,7 +260,7 @@ static kith_status make_order(const kin_screen_gpu_device *on,
     while (count > KIN_SCREEN_GPU_HALVED) {
         count /= SHARE;
     }
-    KIN_TRY(make_pivots(on, prepared, count, p));
+    KIN_TRY(make_pivots(on, prepared, NULL, count, p));
     const kin_screen_gpu_halve halve = {.set = p->rows.set, .ids = p->ids};
     KIN_TRY(kin_screen_gpu_launched(on, on->kernels->halve(on->stream, &halve), "ordering pivots"));
     KIN_TRY(kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows));
@@ -269,20 +273,6 @@ static kith_status make_order(const kin_screen_gpu_device *on,
         KIN_TRY(status);
     }
     return KITH_OK;
-}
-
-/* Those of another, which stay its own, too. */
-static kith_status take_pivots(const kin_screen_gpu_device *on,
-                               const kin_screen_gpu_prepared *prepared,
-                               const kin_screen_gpu_prepared *like, pivots *p)
-{
-    const uint64_t count = (uint64_t)like->pivot_count;
-    p->rows = kin_screen_gpu_chosen_of(&prepared->set.frame, like->pivot_count);
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, count, sizeof *p->ids, "pivots"));
-    p->rows.set.ids = p->ids;
-    KIN_TRY(kin_screen_gpu_chosen_make(on, &p->rows));
-    KIN_TRY(kin_gpu_copy(on->ctx, on->gpu, p->ids, like->pivots, count * sizeof *p->ids));
-    return kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows);
 }
 
 /* Points to the nearest of the pivots. What is known of another's, which are the first of them, is
@@ -313,8 +303,8 @@ kith_status kin_screen_gpu_order_points(const kin_screen_gpu_device *on,
     if (!prepared->covered) {
         return list_points(on, prepared, listed);
     }
-    kith_status status =
-        like != NULL ? take_pivots(on, prepared, like, &p) : make_order(on, prepared, count, &p);
+    kith_status status = like != NULL ? make_pivots(on, prepared, like->pivots, count, &p)
+                                      : make_order(on, prepared, count, &p);
     KIN_THEN(status, deal_points(on, prepared, listed, like, &p.rows.set, &d));
     const kin_screen_gpu_sort sort = {.ids = listed,
                                       .points = points,
@@ -334,29 +324,13 @@ kith_status kin_screen_gpu_order_points(const kin_screen_gpu_device *on,
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
-/* The first of `count` rising marks that is at least `cell`. */
-static int64_t first_mark(const uint32_t *marks, int64_t count, uint64_t cell)
-{
-    int64_t low = 0;
-    int64_t high = count;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (marks[middle] < cell) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* The tiles that hold points of the cells from `low` to `high`: a cell may begin within the tile
  * before the first one that begins with it. */
 static kin_screen_gpu_home home_of(const uint32_t *marks, int64_t tiles, uint32_t low,
                                    uint32_t high)
 {
-    const int64_t first = first_mark(marks, tiles, low);
-    const int64_t end = first_mark(marks, tiles, (uint64_t)high + 1);
+    const int64_t first = kin_lower_u32(marks, tiles, low);
+    const int64_t end = kin_lower_u32(marks, tiles, high + 1);
     return (kin_screen_gpu_home){kin_max_i64(first - 1, 0), kin_max_i64(end, 1)};
 }
 
