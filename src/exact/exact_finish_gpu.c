@@ -192,71 +192,32 @@ static kith_status rescore_all(kin_exact_gpu_answers *a, const kin_screen_gpu_wo
 
 /* ---- Lists that overflowed ------------------------------------------------------------------- */
 
-/* What the second pass reads of the first: ids and reach of the rows that lost candidates. */
+/* Rows that lost candidates. */
 typedef struct rerun {
     kin_exact_gpu_answers *a;
     const kin_screen_gpu_work *work;
     const kin_screen_gpu_rows *rows;
     const kin_screen_gpu_rows *cols;
-    uint32_t *ids; /* host */
-    double *reach;
+    uint32_t *positions; /* host, in order */
 } rerun;
 
-/* Positions that are lost, in order. */
-static void list_lost(const uint8_t *lost, int64_t points, uint32_t *positions)
-{
-    for (int64_t row = 0; row < points; row++) {
-        if (lost[row] != 0) {
-            *positions++ = (uint32_t)row;
-        }
-    }
-}
-
-/* Ids and reach of `count` rows whose positions stand in the host's ids[]. */
-static kith_status read_some(const rerun *r, kin_screen_gpu_take *job, uint32_t *positions,
-                             uint32_t *ids, double *reach)
+/* Ids and reach of the lost rows first .. first + count, on the device. */
+static kith_status take_some(const rerun *r, int64_t first, int64_t count, uint32_t *ids,
+                             double *reach)
 {
     const kin_screen_gpu_device *on = &r->a->on;
-    const uint64_t n = (uint64_t)job->count;
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, positions, ids, n * sizeof *positions));
-    KIN_TRY(KIN_SCREEN_LAUNCH(on, take, job, "finding rows"));
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, ids, job->to_ids, n * sizeof *ids));
-    return kin_gpu_download(on->ctx, on->gpu, reach, job->to_reach, n * sizeof *reach);
-}
-
-/* Of the rows that lost candidates, `count` of them, in order. */
-static kith_status read_rows(rerun *r, const uint8_t *lost, int64_t count)
-{
-    const kin_screen_gpu_device *on = &r->a->on;
-    const char *what = "rows to screen again";
-    const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
-    kin_screen_gpu_take job = {.ids = r->work->rows.ids, .reach = r->work->lists.reach};
-    uint32_t *positions = NULL;
+    const uint64_t n = (uint64_t)count;
+    uint32_t *of = NULL;
     KIN_HOLD(hold, on->ctx);
-    KIN_TRY(kin_alloc(on->ctx, &r->ids, (uint64_t)count, sizeof *r->ids, what));
-    KIN_TRY(kin_alloc(on->ctx, &r->reach, (uint64_t)count, sizeof *r->reach, what));
-    KIN_GPU_NEW(&hold, on->gpu, positions, (uint64_t)most, what);
-    KIN_GPU_NEW(&hold, on->gpu, job.to_ids, (uint64_t)most, what);
-    KIN_GPU_NEW(&hold, on->gpu, job.to_reach, (uint64_t)most, what);
-    job.of = positions;
-    list_lost(lost, r->work->rows.points, r->ids);
-    for (int64_t first = 0; first < count; first += most) {
-        job.count = kin_min_i64(most, count - first);
-        KIN_TRY(read_some(r, &job, positions, r->ids + first, r->reach + first));
-    }
-    return KITH_OK;
-}
-
-/* Rounds rows [first, first + count) of ids again, as a set. */
-static kith_status make_set(const rerun *r, int64_t first, int64_t count, kin_screen_gpu_chosen *c)
-{
-    const kin_screen_gpu_device *on = &r->a->on;
-    *c = kin_screen_gpu_chosen_of(&r->work->rows.frame, count);
-    KIN_TRY(kin_screen_gpu_chosen_make(on, c));
-    KIN_TRY(
-        kin_gpu_upload(on->ctx, on->gpu, c->ids, r->ids + first, (uint64_t)count * sizeof *c->ids));
-    KIN_TRY(kin_screen_gpu_chosen_round(on, r->rows, c));
-    return kin_screen_gpu_chosen_see(on, c);
+    KIN_GPU_NEW(&hold, on->gpu, of, n, "rows to screen again");
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, of, r->positions + first, n * sizeof *of));
+    const kin_screen_gpu_take job = {.of = of,
+                                     .count = count,
+                                     .ids = r->work->rows.ids,
+                                     .reach = r->work->lists.reach,
+                                     .to_ids = ids,
+                                     .to_reach = reach};
+    return KIN_SCREEN_LAUNCH(on, take, &job, "finding rows");
 }
 
 /* Rows of the host's ids[]: canonical keys of all their pairs. */
@@ -304,31 +265,35 @@ kith_status kin_exact_gpu_answers_solve(kin_exact_gpu_answers *a, const kin_scre
     return status;
 }
 
-/* Rows that overflowed twice. */
-static kith_status solve_rest(const rerun *r, int64_t first, int64_t points, const uint8_t *lost,
-                              int64_t count)
+/* Rows that overflowed twice: of `count` rows those in lost[]. */
+static kith_status solve_rest(const rerun *r, const uint32_t *device_ids, int64_t count,
+                              const uint8_t *lost)
 {
+    const kin_screen_gpu_device *on = &r->a->on;
     uint32_t *ids = NULL;
     int64_t found = 0;
-    KIN_HOLD(hold, r->a->on.ctx);
+    KIN_HOLD(hold, on->ctx);
     KIN_NEW(&hold, ids, (uint64_t)count, "rows to solve");
-    for (int64_t row = 0; row < points; row++) {
-        if (lost[row] != 0) {
-            ids[found++] = r->ids[first + row];
-        }
+    KIN_TRY(
+        kin_gpu_download(on->ctx, on->gpu, ids, device_ids, (uint64_t)count * sizeof *device_ids));
+    for (int64_t row = 0; row < count; row++) {
+        ids[found] = ids[row];
+        found += lost[row];
     }
     return kin_exact_gpu_answers_solve(r->a, r->rows, r->cols, ids, found);
 }
 
+/* What is worst of all rows is no better than what is worst of these. */
 static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32_t capacity)
 {
     const kin_screen_gpu_device *on = &r->a->on;
     uint8_t *lost = NULL;
     int64_t again = 0;
     kin_screen_gpu_worst *col_worst = NULL;
-    kin_screen_gpu_chosen chosen = {0};
+    kin_screen_gpu_chosen chosen = kin_screen_gpu_chosen_of(&r->work->rows.frame, count);
     kin_screen_gpu_work work = {.on = *on, .cols = r->work->cols};
-    kith_status status = make_set(r, first, count, &chosen);
+    chosen.set.worst = r->work->rows.worst;
+    kith_status status = kin_screen_gpu_chosen_make(on, &chosen);
     work.rows = chosen.set;
     KIN_THEN(status, kin_gpu_alloc(on->ctx, on->gpu, &col_worst,
                                    (uint64_t)(work.cols.padded / KIN_SCREEN_GPU_TILE),
@@ -336,18 +301,37 @@ static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32
     KIN_THEN(status, kin_screen_gpu_worst_find(on, &work.cols, col_worst));
     work.col_worst = col_worst;
     KIN_THEN(status, kin_screen_gpu_work_make(&work, r->work->lists.k, capacity));
-    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, work.lists.reach, r->reach + first,
-                                    (uint64_t)count * sizeof *r->reach));
+    KIN_THEN(status, take_some(r, first, count, chosen.ids, work.lists.reach));
+    KIN_THEN(status, kin_screen_gpu_chosen_round(on, r->rows, &chosen));
     KIN_THEN(status, kin_screen_gpu_work_rerun(&work));
     KIN_THEN(status, kin_screen_gpu_work_lost(&work, &lost, &again));
     KIN_THEN(status, rescore_all(r->a, &work, r->rows, r->cols, lost));
     KIN_THEN(status, kin_screen_gpu_work_tally(&work, &r->a->tally));
-    KIN_THEN(status, again > 0 ? solve_rest(r, first, count, lost, again) : KITH_OK);
+    KIN_THEN(status, again > 0 ? solve_rest(r, chosen.ids, count, lost) : KITH_OK);
     kin_free(on->ctx, lost);
     kin_screen_gpu_work_free(&work);
     kin_gpu_free(on->gpu, col_worst);
     kin_gpu_free(on->gpu, chosen.block);
     return status;
+}
+
+/* Without room for a second try: canonical keys of all pairs at once. */
+static kith_status solve_all(const rerun *r, int64_t count)
+{
+    const kin_screen_gpu_device *on = &r->a->on;
+    const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
+    uint32_t *ids = NULL;
+    double *reach = NULL;
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, ids, (uint64_t)most, "rows to solve");
+    KIN_GPU_NEW(&hold, on->gpu, reach, (uint64_t)most, "rows to solve");
+    for (int64_t first = 0; first < count; first += most) {
+        const int64_t some = kin_min_i64(most, count - first);
+        KIN_TRY(take_some(r, first, some, ids, reach));
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, r->positions + first, ids,
+                                 (uint64_t)some * sizeof *ids));
+    }
+    return kin_exact_gpu_answers_solve(r->a, r->rows, r->cols, r->positions, count);
 }
 
 /* Rows that lost candidates. lost: by position of work's rows, `count` of them 1. In the end by
@@ -367,15 +351,17 @@ static kith_status run_again(kin_exact_gpu_answers *a, const kin_screen_gpu_work
         words / kin_max_i64(capacity, 1) / KIN_SCREEN_GPU_BLOCK * KIN_SCREEN_GPU_BLOCK;
     const bool twice =
         capacity > work->lists.capacity + work->lists.capacity / 2 || capacity >= useful;
-    kith_status status = read_rows(&r, lost, count);
-    for (int64_t first = 0; twice && first < count && status == KITH_OK; first += most) {
-        status = run_batch(&r, first, kin_min_i64(most, count - first), capacity);
+    int64_t found = 0;
+    KIN_HOLD(hold, a->on.ctx);
+    KIN_NEW(&hold, r.positions, (uint64_t)count + 1, "rows to screen again");
+    for (int64_t row = 0; row < work->rows.points; row++) {
+        r.positions[found] = (uint32_t)row;
+        found += lost[row];
     }
-    KIN_THEN(status, /* without room for a second try */
-             twice ? KITH_OK : kin_exact_gpu_answers_solve(a, rows, cols, r.ids, count));
-    kin_free(a->on.ctx, r.reach);
-    kin_free(a->on.ctx, r.ids);
-    return status;
+    for (int64_t first = 0; twice && first < count; first += most) {
+        KIN_TRY(run_batch(&r, first, kin_min_i64(most, count - first), capacity));
+    }
+    return twice ? KITH_OK : solve_all(&r, count);
 }
 
 /* ---- Lists on their way ---------------------------------------------------------------------- */
@@ -511,8 +497,7 @@ static kith_status take_complete(const answering *g)
     kin_exact_gpu_answers *a = g->a;
     const kin_screen_gpu_work *work = g->work;
     if (work->share.parts == 0) {
-        KIN_TRY(rescore_all(a, work, g->rows, g->cols, g->lost));
-        return kin_screen_gpu_work_tally(work, &a->tally);
+        return rescore_all(a, work, g->rows, g->cols, g->lost);
     }
     answering own = *g;
     const kin_exact_gpu_relay relay = {.answers = a,
@@ -548,6 +533,9 @@ kith_status kin_exact_gpu_answers_take(kin_exact_gpu_answers *a, const kin_scree
     if (delivers && count > 0) {
         a->tally.reruns += (double)count;
         status = run_again(a, work, rows, cols, lost, count);
+    }
+    if (work->share.parts == 0) { /* at last: it waits */
+        KIN_THEN(status, kin_screen_gpu_work_tally(work, &a->tally));
     }
 done:
     kin_free(a->on.ctx, lost);

@@ -163,6 +163,15 @@ static inline int64_t kin_screen_gpu_sort_marks(int64_t points)
     return (points + KIN_SCREEN_GPU_TILE - 1) / KIN_SCREEN_GPU_TILE + 1;
 }
 
+/* The ids of a set put in an order in which near rows stand together: halved at the median along
+ * the direction in which they spread most, until 32 are left. As many rows as
+ * KIN_SCREEN_GPU_HALVED, or half of it; any order is right, and it is the same in every run. */
+typedef struct kin_screen_gpu_halve {
+    kin_screen_gpu_set set;
+    uint32_t *ids;
+} kin_screen_gpu_halve;
+enum { KIN_SCREEN_GPU_HALVED = 256 };
+
 /* Of positions whose rows are ids[] those that a bitmap allows, `kept` of them (the caller counts),
  * in their order: to_ids. words: the bits, row r being bit r % 32 of word r / 32. marks: of
  * kin_screen_gpu_sort, which become to_marks; or NULL. */
@@ -398,12 +407,14 @@ typedef struct kin_screen_gpu_plan {
     int32_t adjoining;
     int64_t
         first; /* graph: offset in blocks, 0 for screens that are one-sided; search: first tile */
-    int64_t last;                          /* behind it */
+    int64_t last;      /* behind it */
+    int64_t far_first; /* a graph: more offsets, no more than from first to last, or none */
+    int64_t far_last;
     const kin_screen_gpu_worst *row_worst; /* by tile of rows */
     const kin_screen_gpu_worst
         *col_worst;         /* by tile of cols, where pairs serve both ends, or NULL */
     uint32_t *tiles;        /* blocks of rows that are planned x tiles_a_block */
-    uint32_t tiles_a_block; /* room: graph 2 (last - first), search last - first; with
+    uint32_t tiles_a_block; /* room: graph 2 an offset, search last - first; with
                                groups or counts any: what finds none counts as skipped */
     uint32_t *counts;       /* NULL, or tiles of each block that is planned */
     uint32_t unit_tiles;
@@ -744,6 +755,7 @@ typedef struct kin_screen_gpu_within {
     X(cover)                       \
     X(split)                       \
     X(sort)                        \
+    X(halve)                       \
     X(keep)                        \
     X(take)                        \
     X(screen)                      \

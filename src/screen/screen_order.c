@@ -24,7 +24,7 @@ enum {
     SMALL = 1024, /* fewer rows are not worth it */
     SAMPLE = 128, /* rows that a direction is estimated from */
     POWER_STEPS = 4,
-    ROWS_A_TASK = 64 /* some tasks of the 256 pivots of a GPU, too */
+    ROWS_A_TASK = 64
 };
 
 typedef struct sketching {
@@ -124,13 +124,6 @@ static int64_t first_half(int64_t count)
     return kin_round_up(count / 2, KIN_ORDER_RUN);
 }
 
-static uint32_t order_of_float(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-}
-
 static kith_status halve(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
@@ -141,7 +134,9 @@ static kith_status halve(void *arg, int64_t task, int32_t thread)
     uint64_t *words = h->words + p.first;
     for (int64_t i = 0; i < p.count; i++) {
         const float along = dot(sketch_of(h, p.first + i), direction);
-        words[i] = (uint64_t)order_of_float(along) << 32 | h->index[p.first + i];
+        uint32_t bits;
+        memcpy(&bits, &along, sizeof bits);
+        words[i] = (uint64_t)kin_key32(bits, false) << 32 | h->index[p.first + i];
     }
     kin_select_nth_word(words, p.count, first_half(p.count));
     for (int64_t i = 0; i < p.count; i++) {
@@ -227,12 +222,6 @@ static kith_status make_sketches(kith_ctx *ctx, sketching *s)
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
                            int64_t count, uint32_t *order)
 {
-    return count > SMALL ? kin_order_always(ctx, rows, distance, count, order) : KITH_OK;
-}
-
-kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
-                             int64_t count, uint32_t *order)
-{
     ordering o = {.s = {.rows = rows,
                         .distance = distance,
                         .order = order,
@@ -240,6 +229,9 @@ kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_dist
                         .wide = kin_round_up(rows->matrix.cols, SKETCH)},
                   .threads = ctx->threads};
     KIN_HOLD(hold, ctx);
+    if (count <= SMALL) {
+        return KITH_OK;
+    }
     KIN_TRY(kin_hold_layout(&hold, name_arrays, &o, "an order of the points"));
     KIN_TRY(make_sketches(ctx, &o.s));
     for (int64_t i = 0; i < count; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A sample of the points, the *pivots*, is put in order: a few of them on the host, like the
+ * Idea. A sample of the points, the *pivots*, is put in order: a few of them by halves, like the
  * CPU engine orders all points (screen_prepare.h); then four times as many at a time, each into the
  * cell of the nearest of those before. Each point goes to the cell of its nearest pivot, by the
  * cheap costs of the screen, and cells stand in the order of their pivots: near cells are
  * neighbours, and so are the points of one. Queries go the same way later, and their blocks know in
  * which tiles of the corpus they are at home.
  *
- *      few pivots, host order     o      o        o
+ *      few pivots, by halves      o      o        o
  *      more                      o o   oo o     o oo o      cell of the nearest of the few
  *      points, queries          ::.:.:..:.:::. .::.:.:      cell of the nearest pivot
  *
@@ -27,8 +27,8 @@
 
 #include "base/base_random.h"
 
-/* Pivots are powers of two: what SHARE divides, as long as it is more than MOST_ON_HOST, is whole
- * tiles. */
+/* Pivots are powers of two: what SHARE divides, as long as it is more than KIN_SCREEN_GPU_HALVED,
+ * is whole tiles, and a half of that at least. */
 enum {
     SMALL = 4096, /* points: fewer of a corpus are not ordered */
     POINTS_A_CELL = 64,
@@ -36,14 +36,12 @@ enum {
     MANY = 4096,          /* pivots, beyond which */
     MOST_IN_A_CELL = 256, /* cells may be larger, up to this */
     MOST = 262144,
-    MOST_ON_HOST = 256,
     SHARE = 4,
     ENOUGH_UNITS = 1024 /* for all processors */
 };
 
 typedef struct pivots {
     kin_screen_gpu_chosen rows; /* ids: these, or the corpus' */
-    uint32_t *host;             /* row numbers */
     uint32_t *ids;
 } pivots;
 
@@ -58,70 +56,44 @@ static int64_t pivots_of(int64_t points, int64_t askers)
 }
 
 /* One row of each stretch of the list. */
-static kith_status sample(kith_ctx *ctx, const kin_screen_gpu_prepared *prepared, pivots *p)
+static kith_status sample(const kin_screen_gpu_device *on, const kin_screen_gpu_prepared *prepared,
+                          const pivots *p)
 {
     const int64_t points = prepared->groups.count;
     const int64_t count = p->rows.set.points;
     uint64_t state = 11;
-    KIN_TRY(kin_alloc(ctx, &p->host, (uint64_t)count, sizeof *p->host, "pivots"));
+    uint32_t *rows = NULL;
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, rows, (uint64_t)count, "pivots");
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = points * i / count;
         const int64_t last = points * (i + 1) / count;
         const int64_t at = first + (int64_t)kin_random_below(&state, (uint64_t)(last - first));
-        p->host[i] = prepared->groups.firsts != NULL ? prepared->groups.firsts[at] : (uint32_t)at;
+        rows[i] = prepared->groups.firsts != NULL ? prepared->groups.firsts[at] : (uint32_t)at;
     }
-    return KITH_OK;
+    return kin_gpu_upload(on->ctx, on->gpu, p->ids, rows, (uint64_t)count * sizeof *rows);
 }
 
 static void free_pivots(const kin_screen_gpu_device *on, pivots *p)
 {
     kin_gpu_free(on->gpu, p->rows.block);
     kin_gpu_free(on->gpu, p->ids);
-    kin_free(on->ctx, p->host);
     *p = (pivots){0};
 }
 
-/* Permutes the pivots on the host by their rounded copies: in the frame, a distance is plain. */
-static kith_status order_on_host(const kin_screen_gpu_device *on, pivots *p)
-{
-    kith_ctx *ctx = on->ctx;
-    const kin_screen_gpu_frame *frame = &p->rows.set.frame;
-    const uint64_t count = (uint64_t)p->rows.set.points;
-    const uint64_t bytes = count * (uint64_t)frame->row_bytes;
-    unsigned char *copy = NULL;
-    uint32_t *order = NULL;
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_alloc(&hold, &copy, bytes, 1, "rounded pivots"));
-    KIN_NEW(&hold, order, 2 * count, "pivots");
-    KIN_TRY(kin_gpu_download(ctx, on->gpu, copy, p->rows.rounded, bytes));
-    for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        order[i] = i;
-    }
-    const kin_rows rows = {
-        .matrix = {.data = copy,
-                   .rows = p->rows.set.points,
-                   .cols = frame->cols,
-                   .dtype = frame->type == KIN_SCREEN_GPU_F16 ? KITH_F16 : KITH_I8,
-                   .stride_bytes = frame->row_bytes}};
-    const kin_distance distance = {
-        .metric = KITH_SQEUCLIDEAN, .cols = frame->cols, .isa = ctx->isa};
-    KIN_TRY(kin_order_always(ctx, &rows, &distance, p->rows.set.points, order));
-    for (uint64_t i = 0; i < count; i++) {
-        order[count + i] = p->host[order[i]];
-    }
-    return kin_gpu_upload(ctx, on->gpu, p->ids, order + count, count * sizeof *order);
-}
-
-/* A sample of so many points, rounded, in the order of the points. */
+/* So many, rounded: those of another, which stay its own, too, or a sample in the order of the
+ * points. */
 static kith_status make_pivots(const kin_screen_gpu_device *on,
-                               const kin_screen_gpu_prepared *prepared, int64_t count, pivots *p)
+                               const kin_screen_gpu_prepared *prepared, const uint32_t *like,
+                               int64_t count, pivots *p)
 {
     p->rows = kin_screen_gpu_chosen_of(&prepared->set.frame, count);
-    KIN_TRY(sample(on->ctx, prepared, p));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, (uint64_t)count, sizeof *p->ids, "pivots"));
     p->rows.set.ids = p->ids;
     KIN_TRY(kin_screen_gpu_chosen_make(on, &p->rows));
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, p->ids, p->host, (uint64_t)count * sizeof *p->host));
+    KIN_TRY(like != NULL
+                ? kin_gpu_copy(on->ctx, on->gpu, p->ids, like, (uint64_t)count * sizeof *p->ids)
+                : sample(on, prepared, p));
     return kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows);
 }
 
@@ -268,7 +240,7 @@ static kith_status make_finer(const kin_screen_gpu_device *on,
                               const kin_screen_gpu_set *coarse, int64_t count, pivots *p)
 {
     dealing d = {0};
-    KIN_TRY(make_pivots(on, prepared, count, p));
+    KIN_TRY(make_pivots(on, prepared, NULL, count, p));
     kith_status status = find_nearest(on, &p->rows.set, coarse, false, &d);
     const kin_screen_gpu_sort sort = {
         .ids = p->ids, .points = count, .cell_count = (uint32_t)coarse->points, .order = p->ids};
@@ -283,11 +255,12 @@ static kith_status make_order(const kin_screen_gpu_device *on,
                               const kin_screen_gpu_prepared *prepared, int64_t wished, pivots *p)
 {
     int64_t count = wished;
-    while (count > MOST_ON_HOST) {
+    while (count > KIN_SCREEN_GPU_HALVED) {
         count /= SHARE;
     }
-    KIN_TRY(make_pivots(on, prepared, count, p));
-    KIN_TRY(order_on_host(on, p));
+    KIN_TRY(make_pivots(on, prepared, NULL, count, p));
+    const kin_screen_gpu_halve halve = {.set = p->rows.set, .ids = p->ids};
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, halve, &halve, "ordering pivots"));
     KIN_TRY(kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows));
     while (count < wished) {
         pivots coarse = *p;
@@ -298,20 +271,6 @@ static kith_status make_order(const kin_screen_gpu_device *on,
         KIN_TRY(status);
     }
     return KITH_OK;
-}
-
-/* Those of another, which stay its own, too. */
-static kith_status take_pivots(const kin_screen_gpu_device *on,
-                               const kin_screen_gpu_prepared *prepared,
-                               const kin_screen_gpu_prepared *like, pivots *p)
-{
-    const uint64_t count = (uint64_t)like->pivot_count;
-    p->rows = kin_screen_gpu_chosen_of(&prepared->set.frame, like->pivot_count);
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, count, sizeof *p->ids, "pivots"));
-    p->rows.set.ids = p->ids;
-    KIN_TRY(kin_screen_gpu_chosen_make(on, &p->rows));
-    KIN_TRY(kin_gpu_copy(on->ctx, on->gpu, p->ids, like->pivots, count * sizeof *p->ids));
-    return kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows);
 }
 
 /* Points to the nearest of the pivots. What is known of another's, which are the first of them, is
@@ -342,8 +301,8 @@ kith_status kin_screen_gpu_order_points(const kin_screen_gpu_device *on,
     if (!prepared->covered) {
         return list_points(on, prepared, listed);
     }
-    kith_status status =
-        like != NULL ? take_pivots(on, prepared, like, &p) : make_order(on, prepared, count, &p);
+    kith_status status = like != NULL ? make_pivots(on, prepared, like->pivots, count, &p)
+                                      : make_order(on, prepared, count, &p);
     KIN_THEN(status, deal_points(on, prepared, listed, like, &p.rows.set, &d));
     const kin_screen_gpu_sort sort = {.ids = listed,
                                       .points = points,
@@ -363,29 +322,13 @@ kith_status kin_screen_gpu_order_points(const kin_screen_gpu_device *on,
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
-/* The first of `count` rising marks that is at least `cell`. */
-static int64_t first_mark(const uint32_t *marks, int64_t count, uint64_t cell)
-{
-    int64_t low = 0;
-    int64_t high = count;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (marks[middle] < cell) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* The tiles that hold points of the cells from `low` to `high`: a cell may begin within the tile
  * before the first one that begins with it. */
 static kin_screen_gpu_home home_of(const uint32_t *marks, int64_t tiles, uint32_t low,
                                    uint32_t high)
 {
-    const int64_t first = first_mark(marks, tiles, low);
-    const int64_t end = first_mark(marks, tiles, (uint64_t)high + 1);
+    const int64_t first = kin_lower_u32(marks, tiles, low);
+    const int64_t end = kin_lower_u32(marks, tiles, high + 1);
     return (kin_screen_gpu_home){kin_max_i64(first - 1, 0), kin_max_i64(end, 1)};
 }
 

@@ -55,9 +55,12 @@ typedef struct plan_args {
 
 /* What a thread block walks through. */
 typedef struct plan_walk {
-    int64_t first;          /* block of rows, of a group of them */
-    int64_t own;            /* the same among those that are planned */
-    int64_t ahead;          /* in a search's sequence */
+    int64_t first; /* block of rows, of a group of them */
+    int64_t own;   /* the same among those that are planned */
+    int64_t ahead; /* in a search's sequence */
+    int64_t begin; /* offsets or places of the schedule */
+    int64_t end;
+    int64_t before;         /* tiles of each block that stand before */
     int64_t length;         /* places */
     const uint32_t *groups; /* of columns, NULL: the schedule's tiles */
 } plan_walk;
@@ -86,7 +89,10 @@ static __device__ plan_walk walk_of(const plan_args &a)
     w.own = (int64_t)blockIdx.x * a.tall;
     w.first = group * a.tall;
     w.ahead = a.job.dealt != 0 ? kin_screen_gpu_sequence_ahead(a.col_tiles, a.groups, group) : 0;
-    w.length = a.length;
+    w.begin = blockIdx.z == 0 ? a.job.first : a.job.far_first;
+    w.end = blockIdx.z == 0 ? a.job.last : a.job.far_last;
+    w.before = blockIdx.z == 0 ? 0 : 2 * (a.job.last - a.job.first);
+    w.length = a.length - (blockIdx.z == 0 ? 0 : w.before - 2 * (w.end - w.begin));
     const kin_screen_gpu_coarse &coarse = a.job.coarse;
     if (coarse.groups != NULL) {
         const int64_t count = coarse.counts[group];
@@ -106,11 +112,11 @@ static __device__ int64_t tile_at(const plan_args &a, const plan_walk &w, int64_
     }
     if (a.job.graph == 0) {
         return kin_screen_gpu_sequence_tile(a.col_tiles, a.step,
-                                            (w.ahead + a.job.first + q) % a.col_tiles);
+                                            (w.ahead + w.begin + q) % a.col_tiles);
     }
     const int64_t wide = a.job.coarse.tiles;
     const int64_t tile = w.groups != NULL ? (int64_t)w.groups[q / wide] * wide + q % wide
-                                          : (w.first + a.job.first + q / 2) % a.blocks * 2 + q % 2;
+                                          : (w.first + w.begin + q / 2) % a.blocks * 2 + q % 2;
     return tile < a.col_tiles ? tile : -1;
 }
 
@@ -130,16 +136,16 @@ static __device__ bool meets(const plan_args &a, const plan_walk &w, int64_t g, 
         return ahead > a.job.reach && a.blocks - ahead > a.job.reach &&
                kin_screen_gpu_takes(a.blocks, block, ahead);
     }
-    const int64_t offset = a.job.first + q / 2 - g;
-    return offset >= a.job.first && offset < a.job.last &&
-           kin_screen_gpu_takes(a.blocks, block, offset);
+    const int64_t offset = w.begin + q / 2 - g;
+    return offset >= w.begin && offset < w.end && kin_screen_gpu_takes(a.blocks, block, offset);
 }
 
 /* Where in the tiles of the g-th block those begin that a thread block may write which starts at
  * place q: behind all that earlier pieces can have. */
-static __device__ uint32_t slots_before(const plan_args &a, int64_t g, int64_t q)
+static __device__ uint32_t slots_before(const plan_args &a, const plan_walk &w, int64_t g,
+                                        int64_t q)
 {
-    return (uint32_t)(a.job.graph == 0 ? q : max(q - 2 * g, (int64_t)0));
+    return (uint32_t)(a.job.graph == 0 ? q : w.before + max(q - 2 * g, (int64_t)0));
 }
 
 /* ---- Balls ----------------------------------------------------------------------------------- */
@@ -300,7 +306,7 @@ static __device__ void append(const plan_args &a, const plan_walk &w, int64_t fr
 {
     const int lane = (int)threadIdx.x % 32;
     for (int g = (int)threadIdx.x / 32; g < a.tall; g += THREADS / 32) {
-        const uint32_t before = slots_before(a, g, from);
+        const uint32_t before = slots_before(a, w, g, from);
         const uint32_t room = a.job.tiles_a_block > before ? a.job.tiles_a_block - before : 0;
         uint32_t *tiles = a.job.tiles + (w.own + g) * a.job.tiles_a_block + before;
         uint32_t count = shared->count[g];
@@ -344,7 +350,8 @@ static __device__ void make_units(const plan_args &a, const plan_walk &w, int64_
     }
     const uint32_t units = (count + a.job.unit_tiles - 1) / a.job.unit_tiles;
     const uint32_t place = atomicAdd(a.job.unit_count, units);
-    const uint32_t slot = (uint32_t)((w.own + g) * a.job.tiles_a_block) + slots_before(a, g, from);
+    const uint32_t slot =
+        (uint32_t)((w.own + g) * a.job.tiles_a_block) + slots_before(a, w, g, from);
     for (uint32_t i = 0; i < units; i++) {
         const uint32_t begin = (uint32_t)((uint64_t)count * i / units);
         const uint32_t end = (uint32_t)((uint64_t)count * (i + 1) / units);
@@ -426,7 +433,8 @@ int kin_screen_gpu_launch_plan(kin_gpu_stream *stream, const kin_screen_gpu_plan
     a.piece = whole ? INT64_MAX / 2
                     : ((a.length + pieces - 1) / pieces + COL_TILES - 1) / COL_TILES * COL_TILES;
     a.shrink = kin_ball_shrink(job->rows.frame.cols);
-    const dim3 grid((unsigned)groups, (unsigned)(whole ? 1 : (a.length + a.piece - 1) / a.piece));
+    const dim3 grid((unsigned)groups, (unsigned)(whole ? 1 : (a.length + a.piece - 1) / a.piece),
+                    job->far_first < job->far_last ? 2 : 1);
     plan_tiles_kernel<<<grid, THREADS, 0, stream->stream>>>(a);
     return kin_gpu_launched();
 }

@@ -122,9 +122,6 @@ enum { KIN_ORDER_RUN = 32 };
  * order on every machine and with any number of threads is not promised, nor needed. */
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
                            int64_t count, uint32_t *order);
-/* Small sets too. */
-kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
-                             int64_t count, uint32_t *order);
 /* What kin_order_make holds. */
 void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, int32_t threads);
 

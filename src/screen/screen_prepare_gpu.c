@@ -318,11 +318,11 @@ static kith_status start_columns(const preparing *p)
     return KIN_SCREEN_LAUNCH(&p->on, start, &job, "starting columns");
 }
 
-/* Rows of set.ids into the set's buffers, their balls, and the worst of them. */
-static kith_status round_set(preparing *p)
+/* Rows of set.ids into the set's buffers, and their balls. */
+static kith_status start_round(const preparing *p)
 {
-    kin_screen_gpu_prepared *out = p->out;
-    kin_screen_gpu_set *set = &out->set;
+    const kin_screen_gpu_prepared *out = p->out;
+    const kin_screen_gpu_set *set = &out->set;
     const kin_screen_gpu_round job = {.rows = out->rows,
                                       .frame = set->frame,
                                       .ids = out->ids,
@@ -340,9 +340,15 @@ static kith_status round_set(preparing *p)
             .set = *set, .centres = out->centres, .radii = out->radii};
         KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, cover, &cover, "covering tiles"));
     }
-    if (out->starts != NULL) {
-        KIN_TRY(start_columns(p));
-    }
+    return out->starts != NULL ? start_columns(p) : KITH_OK;
+}
+
+/* And the worst of them. */
+static kith_status round_set(preparing *p)
+{
+    kin_screen_gpu_prepared *out = p->out;
+    kin_screen_gpu_set *set = &out->set;
+    KIN_TRY(start_round(p));
     if (p->bad != NULL) {
         return KITH_OK;
     }
@@ -667,7 +673,7 @@ kith_status kin_screen_gpu_prepared_round(kith_ctx *ctx, kin_gpu *gpu,
 {
     preparing p = {.on = kin_screen_gpu_device_of(ctx, gpu), .out = prepared};
     kith_status status = clear_findings(&p);
-    KIN_THEN(status, prepared->set.points > 0 ? round_set(&p) : KITH_OK);
+    KIN_THEN(status, prepared->set.points > 0 ? start_round(&p) : KITH_OK);
     free_preparing(&p);
     return status;
 }

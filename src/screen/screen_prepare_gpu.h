@@ -169,8 +169,8 @@ static inline void kin_screen_gpu_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu,
     kin_gpu_ahead_begin(ctx, gpu, &rows, 1);
 }
 
-/* Rounds all positions again after out->ids was permuted; covers them again where there are balls.
- */
+/* Rounds all positions again after out->ids was permuted, which leaves the worst of them and their
+ * starts what they are; covers them again where there are balls. Does not wait. */
 kith_status kin_screen_gpu_prepared_round(kith_ctx *ctx, kin_gpu *gpu,
                                           kin_screen_gpu_prepared *prepared);
 /* Rounds all positions again in the frame of another set, whose mean must live as long. */

@@ -141,12 +141,12 @@ KIN_HD int64_t kin_screen_gpu_plan_share(int64_t blocks, int32_t parts)
 }
 
 /* Units that a plan makes at most. A share of one group fewer may have a piece more for each; a
- * graph's range is wider than a block's tiles. */
+ * graph's range is wider than a block's tiles, and may be two. */
 KIN_HD int64_t kin_screen_gpu_plan_units(int64_t blocks, int64_t tiles_a_block, int64_t unit_tiles)
 {
     const int64_t groups = (blocks + KIN_SCREEN_GPU_PLAN_GROUP - 1) / KIN_SCREEN_GPU_PLAN_GROUP;
     const int64_t length = tiles_a_block + 2 * KIN_SCREEN_GPU_PLAN_GROUP;
-    const int64_t pieces = groups > 0 ? kin_screen_gpu_plan_pieces(groups, length) + 1 : 0;
+    const int64_t pieces = groups > 0 ? 2 * (kin_screen_gpu_plan_pieces(groups, length) + 1) : 0;
     return blocks * ((tiles_a_block + unit_tiles - 1) / unit_tiles + pieces);
 }
 

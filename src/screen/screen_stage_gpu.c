@@ -367,11 +367,21 @@ static kin_screen_gpu_set planned(const kin_screen_gpu_work *w, const kin_screen
     return seen;
 }
 
+/* Offsets, places of the sequence, or parts of lists of near groups [first, last); of a graph more
+ * offsets beside. */
+typedef struct stretch {
+    int64_t first;
+    int64_t last;
+    int64_t far_first;
+    int64_t far_last;
+} stretch;
+
 /* Tiles that a block of rows may have in a stage. */
-static uint32_t tiles_a_block(const kin_screen_gpu_work *w, int64_t first, int64_t last)
+static uint32_t tiles_a_block(const kin_screen_gpu_work *w, stretch s)
 {
+    const int64_t length = s.last - s.first + s.far_last - s.far_first;
     return w->coarse.groups != NULL ? KIN_SCREEN_GPU_WIDE_TILES
-                                    : (uint32_t)((last - first) * (w->graph ? 2 : 1));
+                                    : (uint32_t)(length * (w->graph ? 2 : 1));
 }
 
 /* Of a unit: fewer where stages are short. */
@@ -394,9 +404,7 @@ static kith_status look(const kin_screen_gpu_work *w, const kin_screen_gpu_scree
     return KIN_SCREEN_LAUNCH(&w->on, look, &job, "looking at pairs");
 }
 
-/* Offsets, places of the sequence, or parts of lists of near groups [first, last). */
-kith_status kin_screen_gpu_work_screen(const kin_screen_gpu_work *w, int64_t first, int64_t last,
-                                       bool both)
+static kith_status screen_stretch(const kin_screen_gpu_work *w, stretch s, bool both)
 {
     const kin_screen_gpu_work *ends =
         w->graph ? w : w->back; /* whose rows are the columns, or NULL */
@@ -412,15 +420,17 @@ kith_status kin_screen_gpu_work_screen(const kin_screen_gpu_work *w, int64_t fir
                                       .parts = w->share.parts,
                                       .adjoining =
                                           w->cut_short, /* near pairs stay with their owners */
-                                      .first = first,
-                                      .last = last,
+                                      .first = s.first,
+                                      .last = s.last,
+                                      .far_first = s.far_first,
+                                      .far_last = s.far_last,
                                       .row_worst = apart,
                                       .col_worst = w->graph       ? apart
                                                    : ends != NULL ? ends->worst
                                                                   : NULL,
                                       .tiles = w->tiles,
-                                      .tiles_a_block = tiles_a_block(w, first, last),
-                                      .unit_tiles = unit_tiles(w, tiles_a_block(w, first, last)),
+                                      .tiles_a_block = tiles_a_block(w, s),
+                                      .unit_tiles = unit_tiles(w, tiles_a_block(w, s)),
                                       .units = w->units,
                                       .unit_count = &w->counters->unit_count,
                                       .met = &w->counters->met};
@@ -450,6 +460,12 @@ kith_status kin_screen_gpu_work_screen(const kin_screen_gpu_work *w, int64_t fir
     KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, plan, &plan, "planning tiles"));
     KIN_TRY(KIN_SCREEN_LAUNCH(&w->on, screen, &screen, "screening"));
     return cast ? look(w, &screen) : KITH_OK;
+}
+
+kith_status kin_screen_gpu_work_screen(const kin_screen_gpu_work *w, int64_t first, int64_t last,
+                                       bool both)
+{
+    return screen_stretch(w, (stretch){first, last, 0, 0}, both);
 }
 
 static kith_status run_stage(kin_screen_gpu_work *w, int64_t first, int64_t last)
@@ -525,10 +541,8 @@ static kith_status run_graph_stages(kin_screen_gpu_work *w, int64_t first, int64
         const bool cast = w->cast.rounded != NULL;
         const int64_t length = stage_length(w, &o);
         const int64_t near = length - length / 2;
-        KIN_TRY(kin_screen_gpu_work_screen(w, o.first, o.first + near, true));
-        if (near < length) {
-            KIN_TRY(kin_screen_gpu_work_screen(w, o.end - (length - near), o.end, true));
-        }
+        KIN_TRY(screen_stretch(
+            w, (stretch){o.first, o.first + near, o.end - (length - near), o.end}, true));
         KIN_TRY(tighten(w));
         o.first += near;
         o.end -= length - near;

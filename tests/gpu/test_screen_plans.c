@@ -90,6 +90,8 @@ typedef struct plan_case {
     int64_t first;
     int64_t last;
     bool balls;
+    int64_t far_first; /* of a graph: more offsets */
+    int64_t far_last;
 } plan_case;
 
 /* met[block * tiles + tile] = how often units name it. */
@@ -131,8 +133,9 @@ static bool scheduled(const plan_case *c, int64_t blocks, int64_t tiles, int64_t
 {
     if (c->cols == 0) {
         const int64_t offset = (tile / 2 - block + blocks) % blocks;
-        return offset >= c->first && offset < c->last &&
-               kin_screen_gpu_takes(blocks, block, offset);
+        const bool near = offset >= c->first && offset < c->last;
+        const bool far = offset >= c->far_first && offset < c->far_last;
+        return (near || far) && kin_screen_gpu_takes(blocks, block, offset);
     }
     const int64_t step = kin_sequence_step(tiles);
     for (int64_t i = c->first; i < c->last; i++) {
@@ -181,7 +184,8 @@ static void plan_case_run(test_bench *b, kin_bound_kind kind, const plan_case *c
     test_balls cols = graph ? rows : make_balls(b, kind, c->cols);
     const int64_t blocks = rows.set.padded / KIN_SCREEN_GPU_BLOCK;
     const int64_t tiles = kin_ceil_div(cols.set.points, KIN_SCREEN_GPU_TILE);
-    const int64_t tiles_a_block = (c->last - c->first) * (graph ? 2 : 1);
+    const int64_t length = c->last - c->first + c->far_last - c->far_first;
+    const int64_t tiles_a_block = length * (graph ? 2 : 1);
     const uint64_t units = (uint64_t)kin_screen_gpu_plan_units(blocks, tiles_a_block, UNIT_TILES);
     kin_screen_gpu_plan job = {
         .rows = rows.set,
@@ -189,6 +193,8 @@ static void plan_case_run(test_bench *b, kin_bound_kind kind, const plan_case *c
         .graph = graph,
         .first = c->first,
         .last = c->last,
+        .far_first = c->far_first,
+        .far_last = c->far_last,
         .row_worst = rows.device_worst,
         .col_worst = graph ? rows.device_worst : NULL,
         .tiles = test_bench_block(b, (uint64_t)(blocks * tiles_a_block) * 4, 0xff),
@@ -219,10 +225,13 @@ static void plans(void **state)
 {
     test_bench *b = *state;
     static const plan_case cases[] = {
-        {20000, 0, 1, 40, true},    {20000, 0, 3, 6, true},     {19900, 0, 20, 40, true},
-        {10240, 0, 1, 21, true},    {9985, 0, 1, 20, true},     {5000, 0, 3, 11, false},
-        {700, 30000, 0, 235, true}, {5000, 9000, 10, 71, true}, {100, 20000, 32, 157, false},
-        {300, 100, 0, 1, true},     {60000, 0, 60, 118, true},
+        {20000, 0, 1, 40, true, 0, 0},      {20000, 0, 3, 6, true, 0, 0},
+        {19900, 0, 20, 40, true, 0, 0},     {10240, 0, 1, 21, true, 0, 0},
+        {9985, 0, 1, 20, true, 0, 0},       {5000, 0, 3, 11, false, 0, 0},
+        {700, 30000, 0, 235, true, 0, 0},   {5000, 9000, 10, 71, true, 0, 0},
+        {100, 20000, 32, 157, false, 0, 0}, {300, 100, 0, 1, true, 0, 0},
+        {60000, 0, 60, 118, true, 0, 0},    {20000, 0, 3, 13, true, 31, 40},
+        {60000, 0, 3, 40, true, 81, 118},   {9985, 0, 3, 5, false, 19, 20},
     };
     b->wrong = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -130,6 +130,14 @@ static int split(kin_gpu_stream *stream, const kin_screen_gpu_split *job)
     return 0;
 }
 
+/* As they stand: any order is right. */
+static int halve(kin_gpu_stream *stream, const kin_screen_gpu_halve *job)
+{
+    (void)stream;
+    (void)job;
+    return 0;
+}
+
 static int aim(kin_gpu_stream *stream, const kin_screen_gpu_aim *job)
 {
     (void)stream;
@@ -385,6 +393,7 @@ const kin_screen_gpu_kernels stub_kernels = {.check = check,
                                              .aim = aim,
                                              .meet = meet,
                                              .sort = sort,
+                                             .halve = halve,
                                              .screen = screen,
                                              .kappa = kappa,
                                              .takes_starts = takes_starts,

@@ -90,7 +90,8 @@ static int64_t tile_at(const walk *w, int64_t q)
         meets = ahead > job->reach && w->blocks - ahead > job->reach &&
                 kin_screen_gpu_takes(w->blocks, w->block, ahead);
     } else {
-        const int64_t offset = job->first + q / 2;
+        const int64_t near = job->last - job->first;
+        const int64_t offset = q / 2 < near ? job->first + q / 2 : job->far_first + q / 2 - near;
         tile = (w->block + offset) % w->blocks * 2 + q % 2;
         meets = kin_screen_gpu_takes(w->blocks, w->block, offset);
     }
@@ -144,7 +145,8 @@ static void plan_group(walk w, int64_t group, int64_t all, int64_t tall, int64_t
 {
     const kin_screen_gpu_plan *job = w.job;
     const kin_screen_gpu_coarse *coarse = &job->coarse;
-    w.length = (job->last - job->first) * (job->graph != 0 ? 2 : 1);
+    w.length =
+        (job->last - job->first + job->far_last - job->far_first) * (job->graph != 0 ? 2 : 1);
     if (coarse->groups != NULL) {
         const int64_t count = coarse->counts[group];
         const int64_t begin = count * job->first / KIN_SCREEN_GPU_COARSE_PARTS;

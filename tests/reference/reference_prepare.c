@@ -492,6 +492,25 @@ static void body_sort(const kin_screen_gpu_sort *job)
     }
 }
 
+/* By the sums of their components: any order is right. */
+static void body_halve(const kin_screen_gpu_halve *job)
+{
+    kin_pair pairs[KIN_SCREEN_GPU_HALVED];
+    for (int64_t i = 0; i < job->set.points; i++) {
+        double sum = 0.0;
+        for (int32_t col = 0; col < job->set.frame.cols; col++) {
+            sum += (double)rounded_of(&job->set, i, col);
+        }
+        pairs[i] = (kin_pair){sum, job->ids[i], 0};
+    }
+    kin_select_sort_pairs(pairs, job->set.points);
+    for (int64_t i = 0; i < job->set.points; i++) {
+        job->ids[i] = pairs[i].id;
+    }
+}
+
+REFERENCE_SCREEN(halve)
+
 static void body_keep(const kin_screen_gpu_keep *job)
 {
     int64_t to = 0;
