@@ -194,7 +194,9 @@ static void plan_types(planning *p)
     kin_frame_measure_plan(&p->plan, distance->cols, p->threads);
     const uint64_t before = p->plan.peak;
     uint64_t most = before;
-    for (int i = 0; i < count && (i == 0 || !settled); i++) {
+    /* Of fewer distinct rows than are known it may be a finer one. */
+    const int last = settled ? kin_type_first(ladder, distance->cols, 0, k) : count - 1;
+    for (int i = 0; i <= last; i++) {
         const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
         p->plan.peak = before;
         plan_frame(p, &frame, settled ? 0 : k);

@@ -87,6 +87,26 @@ double kin_type_words(const kin_tile_kernel *kernel, int64_t cols)
     return (double)groups * kernel->word_cost;
 }
 
+static bool is_short(const kin_tile_kernel *kernel)
+{
+    return kernel->type == KIN_TILE_S8 || kernel->type == KIN_TILE_BF16;
+}
+
+/* Rows without clusters leave several times k candidates in a short type, and limits that fall
+ * late. */
+int kin_type_first(const kin_tile_kernel *const *ladder, int64_t cols, int64_t points, int64_t k)
+{
+    int first = 0;
+    for (; kin_type_settled(points, k) && is_short(ladder[first]); first++) {
+        const double more =
+            kin_type_words(ladder[first + 1], cols) - kin_type_words(ladder[first], cols);
+        if (more * 0.5 * (double)points > (double)k * CANDIDATE) {
+            break;
+        }
+    }
+    return first;
+}
+
 /* Candidates of all rows that would get canonical keys, at the end or before. */
 static int64_t candidates_of(const kin_trial *trial)
 {
