@@ -188,17 +188,23 @@ static void plan_types(planning *p)
     const kin_distance *distance = &p->request->distance;
     const int64_t k = p->request->k + (p->queries == NULL ? 1 : 0);
     const kin_frame_stats stats = {.largest = 1.0, .largest_norm = 1.0};
-    const bool settled = kin_type_settled(p->known.distinct, k);
+    const int64_t points = p->known.distinct;
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     const int count = kin_type_ladder(distance->isa, distance->cols, ladder);
+    const int first = kin_type_first(ladder, distance->cols, points, k);
+    int last = count - 1;
+    if (kin_type_settled(points, k)) { /* fewer distinct rows may take a finer one */
+        const bool sure = p->known.counted && !kin_type_has_pilot(ladder[first], points, k);
+        last = sure ? first : kin_type_first(ladder, distance->cols, 0, k);
+    }
     kin_frame_measure_plan(&p->plan, distance->cols, p->threads);
     const uint64_t before = p->plan.peak;
     uint64_t most = before;
-    for (int i = 0; i < count && (i == 0 || !settled); i++) {
+    for (int i = first; i <= last; i++) {
         const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
         p->plan.peak = before;
-        plan_frame(p, &frame, settled ? 0 : k);
-        note_least(p, i == 0);
+        plan_frame(p, &frame, kin_type_has_pilot(ladder[i], points, k) ? k : 0);
+        note_least(p, i == first);
         most = p->plan.peak > most ? p->plan.peak : most;
     }
     p->plan.peak = most;

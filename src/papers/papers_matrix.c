@@ -203,7 +203,7 @@ static double error_of(const matrix *m, extent query)
            (cols + 9) * 0x1p-1074 * m->inverse * m->inverse;
 }
 
-/* Four queries of a group to a panel of the corpus. */
+/* KIN_PROJECT_ROWS queries of a group to a panel of the corpus. */
 static void write_costs(const matrix *m, int64_t row, int64_t at, const float *rounded)
 {
     double products[KIN_PROJECT_ROWS * PANEL];

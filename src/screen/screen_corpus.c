@@ -20,8 +20,9 @@ static kith_status make_set(kith_ctx *ctx, const kin_shadow *shadow, const uint3
 static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *prepared)
 {
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
-    const int count = kin_type_ladder(ctx->isa, prepared->distance.cols, ladder);
-    for (int i = 0; i < count; i++) {
+    const int32_t cols = prepared->distance.cols;
+    const int count = kin_type_ladder(ctx->isa, cols, ladder);
+    for (int i = kin_type_first(ladder, cols, prepared->groups.count, k); i < count; i++) {
         if (ladder[i]->type == KIN_TILE_S16) {
             KIN_TRY(kin_frame_measure_norms(ctx, &prepared->distance, &prepared->rows,
                                             &prepared->stats));

@@ -133,8 +133,12 @@ int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN
 /* The type of integer costs. */
 const kin_tile_kernel *kin_type_integer(kin_isa isa);
 
-/* Whether so few points, or so many ids wanted of them, take the first type without a try. */
+/* Whether so few points, or so many ids wanted of them, take s16 or a finer type without a try and
+ * never have shadows; and whether there are enough for a try of this type. */
 bool kin_type_settled(int64_t points, int64_t k);
+bool kin_type_has_pilot(const kin_tile_kernel *kernel, int64_t points, int64_t k);
+/* The type that comes first: of few points the finest that takes little more than the cheapest. */
+int kin_type_first(const kin_tile_kernel *const *ladder, int64_t cols, int64_t points, int64_t k);
 
 /* What a try says of a type: it leaves few candidates, and (almost) no list overflows; or more; or
  * so many that canonical keys of all pairs are had sooner without it. */

@@ -194,8 +194,8 @@ static void compact_by_cost(kin_lists *lists, int64_t row)
     if (reach < lists->reach[row]) {
         lists->reach[row] = reach;
     }
-    int64_t kept = 0;
-    for (int64_t i = 0; i < count; i++) {
+    int64_t kept = lead;
+    for (int64_t i = lead; i < count; i++) {
         const double limit = kin_bound_limit(frame->bound, lists->reach[row], frame->kappa, own,
                                              bound_of(lists, words[i]));
         if (!(cost_of(lists, words[i]) > limit)) {

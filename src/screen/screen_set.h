@@ -94,7 +94,7 @@ typedef struct kin_set {
     void *block;         /* all arrays but ids; NULL: they are a view of a file */
 } kin_set;
 
-enum { KIN_SET_AT_ONCE = 4 };
+enum { KIN_SET_AT_ONCE = 8 };
 
 /* A row that is read soon, or as much of it as stays in a cache: where rows stand in an order of
  * their own, nothing else foresees it. */

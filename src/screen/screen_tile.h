@@ -261,7 +261,7 @@ typedef struct kin_round_sums {
     double stored;
 } kin_round_sums;
 
-enum { KIN_PROJECT_ROWS = 4, KIN_PROJECT_STEP = 64, KIN_PROJECT_AXES = 32 };
+enum { KIN_PROJECT_ROWS = 8, KIN_PROJECT_STEP = 64, KIN_PROJECT_AXES = 32 };
 
 typedef struct kin_round_ops {
     /* out[i] = u[i] rounded to the nearest integer within +-most. */
@@ -274,9 +274,9 @@ typedef struct kin_round_ops {
     float (*distance_sq)(const float *a, const float *b, int64_t wide);
     /* The same of doubles, in double; wide a multiple of 8. */
     double (*distance_sq64)(const double *a, const double *b, int64_t wide);
-    /* out[r * axes + j] = sum over i of rows[r * wide + i] basis[i * axes + j] for four rows; axes
-     * a multiple of 32, wide of KIN_PROJECT_STEP. Each KIN_PROJECT_STEP products are summed in
-     * fp32, one behind the other, their sums in double. */
+    /* out[r * axes + j] = sum over i of rows[r * wide + i] basis[i * axes + j] for
+     * KIN_PROJECT_ROWS; axes a multiple of 32, wide of KIN_PROJECT_STEP. Each KIN_PROJECT_STEP
+     * products are summed in fp32, one behind the other, their sums in double. */
     void (*project)(const float *rows, const float *basis, int64_t wide, int64_t axes, double *out);
 } kin_round_ops;
 

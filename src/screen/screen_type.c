@@ -11,12 +11,21 @@
 #include "host/host_clock.h"
 
 /* Unsigned panels of s8 add 128 sum x_i to a product, which fits up to S8_COLS (screen_tile.h). */
-enum { PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384, VAIN_PART = 8, SLACK_PART = 4 };
+enum {
+    SMALL_CORPUS = 8192,
+    PILOT_CORPUS = 2048,
+    MORE_CANDIDATES = 40,
+    S8_COLS = 16384,
+    VAIN_PART = 8,
+    SLACK_PART = 4
+};
 
 /* What a candidate takes, with those that pass on the way while limits fall, and a column of its
  * key, in words of kin_type_words. */
 static const double CANDIDATE = 15000.0;
 static const double CANDIDATE_COL = 8.0;
+/* Of what k candidates take: less is not worth a pilot. */
+static const double LITTLE = 0.25;
 
 int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN_TYPE_LADDER])
 {
@@ -50,7 +59,7 @@ const kin_tile_kernel *kin_type_integer(kin_isa isa)
 
 bool kin_type_settled(int64_t points, int64_t k)
 {
-    return points < PILOT_CORPUS || k > points / 16;
+    return points < SMALL_CORPUS || k > points / 16;
 }
 
 static kith_status screen_trial(kith_ctx *ctx, const kin_prepared *prepared, kin_trial *t)
@@ -85,6 +94,32 @@ double kin_type_words(const kin_tile_kernel *kernel, int64_t cols)
     const int64_t groups =
         kin_round_up(kin_ceil_div(cols, kin_tile_group_size(kernel->type)), kernel->group_step);
     return (double)groups * kernel->word_cost;
+}
+
+static bool is_short(const kin_tile_kernel *kernel)
+{
+    return kernel->type == KIN_TILE_S8 || kernel->type == KIN_TILE_BF16;
+}
+
+bool kin_type_has_pilot(const kin_tile_kernel *kernel, int64_t points, int64_t k)
+{
+    return points >= PILOT_CORPUS && k <= points / 16 &&
+           (points >= SMALL_CORPUS || is_short(kernel));
+}
+
+/* Rows without clusters leave several times k candidates in a short type, and limits that fall
+ * late. */
+int kin_type_first(const kin_tile_kernel *const *ladder, int64_t cols, int64_t points, int64_t k)
+{
+    int first = 0;
+    for (; kin_type_settled(points, k) && is_short(ladder[first]); first++) {
+        const double more =
+            kin_type_words(ladder[first + 1], cols) - kin_type_words(ladder[first], cols);
+        if (more * 0.5 * (double)points > LITTLE * (double)k * CANDIDATE) {
+            break;
+        }
+    }
+    return first;
 }
 
 /* Candidates of all rows that would get canonical keys, at the end or before. */
@@ -136,7 +171,7 @@ kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
 {
     kin_trial trial;
     *verdict = KIN_TYPE_FINE;
-    if (kin_type_settled(prepared->groups.count, k)) {
+    if (!kin_type_has_pilot(prepared->frame.kernel, prepared->groups.count, k)) {
         return KITH_OK;
     }
     KIN_TRY(kin_trial_make(ctx, prepared, k, &trial));

@@ -21,19 +21,42 @@ static int word128_less(const kin_word128 *a, const kin_word128 *b)
     return *a < *b;
 }
 
+/* Insertion. */
+#define INSERTION_OF(name, item, less)                       \
+    static void name##_insertion(item *a, int64_t count)     \
+    {                                                        \
+        for (int64_t i = 1; i < count; i++) {                \
+            const item moving = a[i];                        \
+            int64_t j = i;                                   \
+            for (; j > 0 && less(&moving, &a[j - 1]); j--) { \
+                a[j] = a[j - 1];                             \
+            }                                                \
+            a[j] = moving;                                   \
+        }                                                    \
+    }
+INSERTION_OF(pairs, kin_pair, kin_pair_less)
+INSERTION_OF(words128, kin_word128, word128_less)
+
+/* Of words in order none moves; another is exchanged all along those before it without a branch,
+ * which would be foreseen badly. */
+static void words_insertion(uint64_t *a, int64_t count)
+{
+    for (int64_t i = 1; i < count; i++) {
+        uint64_t moving = a[i];
+        if (moving >= a[i - 1]) {
+            continue;
+        }
+        for (int64_t j = 0; j < i; j++) {
+            const uint64_t there = a[j];
+            a[j] = there < moving ? there : moving;
+            moving = there < moving ? moving : there;
+        }
+        a[i] = moving;
+    }
+}
+
 /* One generator for all items: the bodies differ in the type and in `less` alone. */
 #define SORT_OF(name, item, less)                                                                \
-    static void name##_insertion(item *a, int64_t count)                                         \
-    {                                                                                            \
-        for (int64_t i = 1; i < count; i++) {                                                    \
-            const item moving = a[i];                                                            \
-            int64_t j = i;                                                                       \
-            for (; j > 0 && less(&moving, &a[j - 1]); j--) {                                     \
-                a[j] = a[j - 1];                                                                 \
-            }                                                                                    \
-            a[j] = moving;                                                                       \
-        }                                                                                        \
-    }                                                                                            \
     static void name##_sift(item *a, int64_t root, int64_t count)                                \
     {                                                                                            \
         const item moving = a[root];                                                             \
