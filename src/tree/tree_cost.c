@@ -164,7 +164,7 @@ double kin_tree_shared_ns(const kin_distance *distance, double rows)
 
 static double built_point_ns(const kin_distance *distance)
 {
-    return kin_place_has(distance->metric) ? 440.0 : 100.0 + 35.0 * (double)distance->cols;
+    return kin_place_has(distance->metric) ? 440.0 : 100.0 + 14.0 * (double)distance->cols;
 }
 
 double kin_tree_build_ns(int64_t points, const kin_distance *distance)
@@ -233,7 +233,7 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
         .tree_point = built_point_ns(distance),
         .tree_query = kin_place_has(distance->metric) ? places_query_ns(request) : 2500.0,
         .tree_pair = arithmetic + 0.009 * (double)request->k,
-        .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
+        .pairs_point = screens ? 1150.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
         .pairs_order = screens && !graph ? 900.0 + 4.0 * cols : 0.0,
         .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance),
         .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance) + list_ns(request, points),
