@@ -23,10 +23,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 K = 10
 WAYS = "kd_tree", "brute", "auto"
 LONG_MS = 500.0  # one call says enough
-RATIO = {"cpu": 1.6, "cuda": 3.0}  # a gate: auto may take so many times the sooner way's time,
-SHORT_MS = {"cpu": 10.0, "cuda": 3.0}  # or so much more
+RATIO = {"cpu": 2.5, "cuda": 3.0}  # auto may take so many times the sooner way's time,
+SHORT_MS = {"cpu": 5.0, "cuda": 3.0}  # or so much more
 SIZES = {
-    "cpu": {"points": [30_000, 200_000], "columns": [3, 6, 10, 15], "queries": [10, 300, 5_000], "seconds": 120.0},
+    "cpu": {"points": [30_000, 200_000], "columns": [3, 6, 10, 15], "queries": [300, 5_000], "seconds": 120.0},
     "cuda": {
         "points": [30_000, 100_000, 1_000_000, 4_000_000],
         "columns": [3, 6, 10, 15],
@@ -34,7 +34,8 @@ SIZES = {
         "seconds": 120.0,
     },
 }
-MOST_PAIRS = {"cpu": 40_000, "cuda": 1_000_000}  # points of graphs that are found by all pairs, too
+LARGE = {"cpu": 40_000, "cuda": 1_000_000}  # graphs of more points are found by fewer ways
+WAYS_OF_LARGE = {"cpu": (), "cuda": ("kd_tree", "auto")}
 
 
 def flat(rows, columns, seed):
@@ -106,10 +107,11 @@ def lines(device, options):
                     name = f"{rows:9d} x {columns:2d} {make.__name__:4s} {queries:7d} queries"
                     yield name, *line(device, name, lambda way, points=points, asked=asked, **more: kith.knn(
                         points, asked, K, algorithm=way, **more))
-                ways = WAYS if rows <= MOST_PAIRS[options.device] else ("kd_tree", "auto")
+                ways = WAYS if rows <= LARGE[options.device] else WAYS_OF_LARGE[options.device]
                 name = f"{rows:9d} x {columns:2d} {make.__name__:4s} graph          "
-                yield name, *line(device, name, lambda way, points=points, **more: kith.knn_graph(
-                    points, K, algorithm=way, **more), ways)
+                if ways:
+                    yield name, *line(device, name, lambda way, points=points, **more: kith.knn_graph(
+                        points, K, algorithm=way, **more), ways)
 
 
 def is_too_long(device, auto, best):
