@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 K = 10
 WAYS = "kd_tree", "brute", "auto"
 LONG_MS = 500.0  # one call says enough
-RATIO = {"cpu": 2.5, "cuda": 3.0}  # auto may take so many times the sooner way's time,
+RATIO = 2.5  # auto may take so many times the sooner way's time,
 SHORT_MS = {"cpu": 5.0, "cuda": 3.0}  # or so much more
 SIZES = {
     "cpu": {"points": [30_000, 200_000], "columns": [3, 6, 10, 15], "queries": [300, 5_000], "seconds": 120.0},
@@ -115,7 +115,7 @@ def lines(device, options):
 
 
 def is_too_long(device, auto, best):
-    return auto > RATIO[device] * best and auto > best + SHORT_MS[device]
+    return auto > RATIO * best and auto > best + SHORT_MS[device]
 
 
 def run(device, options):
@@ -128,7 +128,7 @@ def run(device, options):
             late.append(f"{name.strip()}: {auto:.1f} ms, the sooner way {best:.1f}")
         if time.monotonic() > end:
             break
-    print(f"auto: {count} jobs, {len(late)} take more than {RATIO[options.device]} times the sooner way's time and "
+    print(f"auto: {count} jobs, {len(late)} take more than {RATIO} times the sooner way's time and "
           f"{SHORT_MS[options.device]:g} ms")
     for each in late:
         print("  " + each)
