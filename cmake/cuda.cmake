@@ -8,7 +8,7 @@ set(KITH_CUDA_ARCHS "" CACHE STRING
     "Chips to compile for (80 86 89 90); the last one also as PTX, for chips that come later")
 set(KITH_BUILT_CUDA "" CACHE FILEPATH
     "A libkith_cuda.so that is installed instead of building one")
-option(KITH_CUDA_DRAFT "Device code hardly optimised and not assembled: to see whether it compiles, not for use" OFF)
+option(KITH_CUDA_DRAFT "Hardly optimised, and device code not assembled: to see whether it compiles, not for use" OFF)
 set(KITH_HAS_CUDA OFF)
 
 # The chips of this machine's GPUs, as its driver names them: 90 for compute capability 9.0. None where
@@ -77,6 +77,9 @@ set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+if(KITH_CUDA_DRAFT) # of the host's side
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O0")
+endif()
 
 # What decides bits: no product and sum that fuse unasked, no denormals that vanish.
 set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true

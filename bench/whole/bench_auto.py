@@ -1,88 +1,168 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `auto` takes on a GPU beside the tree and all pairs, each named, in one run: kith.knn and kith.knn_graph of
-tensors, k = 10, medians of whole calls in ms. Compares ids of the three.
+"""What `auto` takes beside the tree and all pairs, each named, in one run: kith.knn and kith.knn_graph, k = 10, ms.
+On a GPU whole calls of tensors, on the processor one thread's seconds, which others there hardly change. Compares ids
+of the three.
 
-    bench_auto.py [--seconds N] [--points N ...] [--columns D ...] [--queries Q ...]
+    bench_auto.py [--device cpu|cuda] [--seconds N] [--points N ...] [--columns D ...] [--queries Q ...]
 
   flat   uniform in the unit cube
   low    near a surface of three dimensions: a linear map of three columns, tanh, and 1 % noise
 
-A line ends with auto's time over the sooner way's. Prices in src/tree/tree_cost.c are by such lines.
+A line ends with auto's time over the sooner way's. Prices in src/tree/tree_cost.c are by such lines. Exit status: 1
+where auto takes too long (bench/README.md says what that is), 77 where there is no such device.
 """
 import argparse
+import os
+import pathlib
 import statistics
 import sys
 import time
 
-import kith
-
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 K = 10
 WAYS = "kd_tree", "brute", "auto"
-
-try:
-    import torch
-except ImportError:
-    torch = None
+LONG_MS = 500.0  # one call says enough
+RATIO = 2.5  # auto may take so many times the sooner way's time,
+SHORT_MS = {"cpu": 5.0, "cuda": 3.0}  # or so much more
+SIZES = {
+    "cpu": {"points": [30_000, 200_000], "columns": [3, 6, 10, 15], "queries": [300, 5_000], "seconds": 120.0},
+    "cuda": {
+        "points": [30_000, 100_000, 1_000_000, 4_000_000],
+        "columns": [3, 6, 10, 15],
+        "queries": [1_000, 30_000, 300_000],
+        "seconds": 120.0,
+    },
+}
+LARGE = {"cpu": 40_000, "cuda": 1_000_000}  # graphs of more points are found by fewer ways
+WAYS_OF_LARGE = {"cpu": (), "cuda": ("kd_tree", "auto")}
 
 
 def flat(rows, columns, seed):
-    return torch.rand(rows, columns, device="cuda", generator=torch.Generator(device="cuda").manual_seed(seed))
+    return numpy.random.default_rng(seed).random((rows, columns), dtype=numpy.float32)
 
 
 def low(rows, columns, seed):
-    spread = torch.randn(3, columns, device="cuda", generator=torch.Generator(device="cuda").manual_seed(1))
-    random = torch.Generator(device="cuda").manual_seed(seed)
-    surface = torch.tanh(torch.randn(rows, 3, device="cuda", generator=random) @ spread)
-    return surface + 0.01 * torch.randn(rows, columns, device="cuda", generator=random)
+    spread = numpy.random.default_rng(1).standard_normal((3, columns), dtype=numpy.float32)
+    random = numpy.random.default_rng(seed)
+    surface = numpy.tanh(random.standard_normal((rows, 3), dtype=numpy.float32) @ spread)
+    return surface + 0.01 * random.standard_normal((rows, columns), dtype=numpy.float32)
 
 
-def timed(call, runs=3):
-    found = call()
-    times = []
-    for _ in range(runs):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times), found.indices
+class Processor:
+    options = {"device": "cpu", "n_jobs": 1}
+    put = staticmethod(lambda rows: rows)
+    now = staticmethod(time.process_time)
+    same = staticmethod(lambda one, other: bool((one == other).all()))
 
 
-def line(name, call, ways=WAYS, runs=3):
-    took = {way: timed(lambda way=way: call(way), runs) for way in ways}
-    if any(not torch.equal(took[way][1], took["auto"][1]) for way in ways):
+class Gpu:
+    options = {}
+
+    def __init__(self):
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ImportError("no GPU")
+        self.torch = torch
+        self.same = torch.equal
+
+    def put(self, rows):
+        return self.torch.from_numpy(rows).cuda()
+
+    def now(self):
+        self.torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+def timed(device, call):
+    def once():
+        start = device.now()
+        found = call()
+        return (device.now() - start) * 1e3, found.indices
+
+    first, ids = once()
+    return first if first > LONG_MS else statistics.median(once()[0] for _ in range(3)), ids
+
+
+def line(device, name, call, ways=WAYS):
+    """auto's milliseconds and the sooner way's."""
+    took = {way: timed(device, lambda way=way: call(way, **device.options)) for way in ways}
+    if any(not device.same(took[way][1], took["auto"][1]) for way in ways):
         raise SystemExit(f"{name}: ids differ")
     auto = took["auto"][0]
     best = min(took[way][0] for way in ways if way != "auto")
     print(name, *(f"{way} {took[way][0]:8.2f}" for way in ways), f"{auto / best:.2f}", flush=True)
+    return auto, best
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=120.0, help="no job begins later")
-    parser.add_argument("--points", type=int, nargs="+", default=[30_000, 100_000, 1_000_000, 4_000_000])
-    parser.add_argument("--columns", type=int, nargs="+", default=[3, 6, 10, 15])
-    parser.add_argument("--queries", type=int, nargs="+", default=[1_000, 30_000, 300_000])
-    options = parser.parse_args()
-    if torch is None or not torch.cuda.is_available():
-        print("bench_auto: absent (no PyTorch, or no GPU)")
-        return 0
-    end = time.monotonic() + options.seconds
+def lines(device, options):
+    """Name, auto's milliseconds and the sooner way's, of one job after another."""
     for rows in options.points:
         for columns in options.columns:
             for make in flat, low:
-                points = make(rows, columns, 2)
+                points = device.put(make(rows, columns, 2))
                 for queries in options.queries:
-                    if time.monotonic() > end:
-                        return 0
-                    asked = make(queries, columns, 3)
-                    line(f"{rows:9d} x {columns:2d} {make.__name__:4s} {queries:7d} queries",
-                         lambda way, points=points, asked=asked: kith.knn(points, asked, K, algorithm=way))
-                ways = WAYS if rows <= 1_000_000 else ("kd_tree", "auto")
-                line(f"{rows:9d} x {columns:2d} {make.__name__:4s} graph          ",
-                     lambda way, points=points: kith.knn_graph(points, K, algorithm=way), ways, 1)
-    return 0
+                    asked = device.put(make(queries, columns, 3))
+                    name = f"{rows:9d} x {columns:2d} {make.__name__:4s} {queries:7d} queries"
+                    yield name, *line(device, name, lambda way, points=points, asked=asked, **more: kith.knn(
+                        points, asked, K, algorithm=way, **more))
+                ways = WAYS if rows <= LARGE[options.device] else WAYS_OF_LARGE[options.device]
+                name = f"{rows:9d} x {columns:2d} {make.__name__:4s} graph          "
+                if ways:
+                    yield name, *line(device, name, lambda way, points=points, **more: kith.knn_graph(
+                        points, K, algorithm=way, **more), ways)
+
+
+def is_too_long(device, auto, best):
+    return auto > RATIO * best and auto > best + SHORT_MS[device]
+
+
+def run(device, options):
+    """Exit status."""
+    end = time.monotonic() + options.seconds
+    count, late = 0, []
+    for name, auto, best in lines(device, options):
+        count += 1
+        if is_too_long(options.device, auto, best):
+            late.append(f"{name.strip()}: {auto:.1f} ms, the sooner way {best:.1f}")
+        if time.monotonic() > end:
+            break
+    print(f"auto: {count} jobs, {len(late)} take more than {RATIO} times the sooner way's time and "
+          f"{SHORT_MS[options.device]:g} ms")
+    for each in late:
+        print("  " + each)
+    return 1 if late else 0
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=SIZES, default="cuda")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="folder of libkith.so")
+    parser.add_argument("--seconds", type=float, help="no job begins later")
+    for name in "points", "columns", "queries":
+        parser.add_argument(f"--{name}", type=int, nargs="+")
+    options = parser.parse_args()
+    for name, value in SIZES[options.device].items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    return options
+
+
+def main():
+    global kith, numpy
+    options = parse_options()
+    os.environ.setdefault("KITH_LIBRARY", str((options.build / "libkith.so").resolve()))
+    sys.path.insert(0, str(ROOT / "python"))
+    try:
+        import kith
+        import numpy
+
+        device = Processor() if options.device == "cpu" else Gpu()
+    except ImportError as error:
+        print(f"bench_auto: absent ({error})")
+        return 77
+    return run(device, options)
 
 
 if __name__ == "__main__":

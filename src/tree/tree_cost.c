@@ -25,7 +25,8 @@
  *   processor   of one thread, from `kith search --method exact` and `tree` with KITH_ISA amx,
  *               avx512, avx2, portable: nine real catalogues and 100,000 and 1,000,000 uniform and
  *               coloured points in 3 to 30 columns, 100 to 10,000 queries, k = 10 (bench_tree.py
- *               runs such jobs)
+ *               runs such jobs); building, and what precedes the first pair: 30,000 to 1,000,000
+ *               points in 3 to 24 columns, one query (bench_auto.py)
  *   places      of one thread, 64 to 100,000 places, 10 to 5,000 queries, k = 1 to 1,000, avx2 and
  *               portable: 28 and 90 ns a key, of which a query needs some seven for each of its k
  *   shared      of one thread, graphs within groups of 50 to 1,600 rows in 8 to 768 columns, k = 10
@@ -164,7 +165,7 @@ double kin_tree_shared_ns(const kin_distance *distance, double rows)
 
 static double built_point_ns(const kin_distance *distance)
 {
-    return kin_place_has(distance->metric) ? 440.0 : 100.0 + 35.0 * (double)distance->cols;
+    return kin_place_has(distance->metric) ? 440.0 : 100.0 + 14.0 * (double)distance->cols;
 }
 
 double kin_tree_build_ns(int64_t points, const kin_distance *distance)
@@ -233,7 +234,7 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
         .tree_point = built_point_ns(distance),
         .tree_query = kin_place_has(distance->metric) ? places_query_ns(request) : 2500.0,
         .tree_pair = arithmetic + 0.009 * (double)request->k,
-        .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
+        .pairs_point = screens ? 1150.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
         .pairs_order = screens && !graph ? 900.0 + 4.0 * cols : 0.0,
         .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance),
         .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance) + list_ns(request, points),

@@ -108,7 +108,11 @@ static void cancelled(void **state)
     uint64_t seed = 71;
     test_rows many = test_rows_make(KITH_F64, 60000, 12, 0); /* all pairs canonically: some time */
     test_shape_fill(&many, SHAPE_GAUSS, false, &seed);
-    const test_job job = {.name = "many", .points = &many.matrix, .metric = KITH_MANHATTAN, .k = K};
+    const test_job job = {.name = "many",
+                          .points = &many.matrix,
+                          .metric = KITH_MANHATTAN,
+                          .method = KITH_METHOD_EXACT,
+                          .k = K};
     int stopped = 0;
     for (int at = 1; at <= 4; at++) {
         patience p = {.gives_up_at = at};

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gate of bench/report: which changes of ratios it lets pass, and which not, on forged results."""
+"""The gate of bench/report: which changes of ratios it lets pass, which choices of `auto`, and which not, on
+forged results."""
 
 import contextlib
 import copy
@@ -9,10 +10,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 from forged_results import GRAPH, ROOT, changed, engine, forged, slower
 
+import bench_auto
 import report_gate
 
 
@@ -157,3 +161,27 @@ class Gate(unittest.TestCase):
         accepted, fresh = forged(), forged()
         report_gate.compare(accepted, fresh)
         self.assertEqual((accepted, fresh), (copy.deepcopy(forged()), forged()))
+
+
+class Choice(unittest.TestCase):
+    def status(self, *jobs, device="cpu", seconds=60.0):
+        self.said = io.StringIO()
+        options = types.SimpleNamespace(device=device, seconds=seconds)
+        with mock.patch.object(bench_auto, "lines", return_value=iter(jobs)):
+            with contextlib.redirect_stdout(self.said):
+                return bench_auto.run(None, options)
+
+    def test_the_sooner_way_or_nearly_so_passes(self):
+        self.assertEqual(self.status(("a", 40.0, 40.0), ("b", 60.0, 40.0), ("c", 1.6, 8.0)), 0)
+        self.assertIn("3 jobs, 0 take", self.said.getvalue())
+
+    def test_a_way_that_takes_far_longer_fails_and_is_named(self):
+        self.assertEqual(self.status(("a", 40.0, 40.0), ("300 queries", 13.1, 4.7)), 1)
+        self.assertIn("300 queries: 13.1 ms, the sooner way 4.7", self.said.getvalue())
+        self.assertEqual(self.status(("graph", 2014.0, 286.0), device="cuda"), 1)
+
+    def test_what_hardly_takes_time_is_not_judged(self):
+        self.assertEqual(self.status(("few", 4.0, 1.0)), 0)
+
+    def test_no_job_begins_after_its_time(self):
+        self.assertEqual(self.status(("a", 1.0, 1.0), ("late", 99.0, 1.0), seconds=-1.0), 0)

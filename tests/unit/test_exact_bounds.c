@@ -58,6 +58,7 @@ typedef struct stage {
     kin_set query_set;
     uint32_t ids[POINTS];
     double keys[QUERIES][POINTS];
+    double cost[QUERIES][POINTS]; /* of the unit, were it right */
 } stage;
 
 /* Rows that every type holds exactly, in pairs of opposite ones: nothing is shifted or lost. */
@@ -145,6 +146,9 @@ static stage *stage_make(kith_ctx *ctx, kith_metric metric, kin_tile_type type, 
         KITH_OK);
     for (int64_t q = 0; q < QUERIES; q++) {
         test_keys(ctx, metric, &s->queries.matrix, q, &s->points.matrix, NULL, POINTS, s->keys[q]);
+        for (int64_t c = 0; c < POINTS; c++) {
+            s->cost[q][c] = test_plain_cost(&s->query_set, q, &s->point_set, c);
+        }
     }
     return s;
 }
@@ -197,14 +201,13 @@ static int64_t wrong_discards(const stage *s, int64_t query, mutant m)
     const kin_bound_row known_q = forget(m, q, true);
     const kin_bound_row worst = forget(m, s->point_set.worst, false);
     const double kappa = m == MUTANT_NO_KAPPA ? 0.0 : s->frame.kappa;
+    const double *cost = s->cost[query];
     kin_bound_row known[POINTS];
-    double cost[POINTS];
     double wrong[POINTS];
     int64_t count = 0;
     for (int64_t c = 0; c < POINTS; c++) {
         const kin_bound_row row = kin_set_row(&s->point_set, c);
         known[c] = forget(m, row, false);
-        cost[c] = test_plain_cost(&s->query_set, query, &s->point_set, c);
         wrong[c] = unit_wrong(s, q, row);
     }
     for (int64_t i = 0; i < POINTS; i++) {

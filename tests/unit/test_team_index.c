@@ -174,7 +174,10 @@ static void save_and_open(kith_ctx *ctx, kith_index **index)
 static void search(const setting *s)
 {
     const int64_t counts[] = {1, 2 * s->least + 3, 3 * s->least + 5};
-    const size_t some = s->method == KITH_METHOD_TREE ? 2 : 3; /* which are many, by the tree */
+    const bool less =
+        test_is_slow_build() && s->method == KITH_METHOD_GRAPH && s->dtype == KITH_F32;
+    const size_t some =
+        s->method == KITH_METHOD_TREE || less ? 2 : 3; /* which are many, by the tree */
     kith_matrix points = rows_of(s->dtype, s->rows, s->cols, 3);
     kith_matrix queries = rows_of(s->asked, counts[some - 1], s->cols, 4);
     kith_matrix more = rows_of(s->dtype, 100, s->cols, 5);
@@ -209,6 +212,10 @@ static void searches(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i += test_is_slow_build() && i == 0 ? 2 : 1) {
+        if (test_is_thread_build() && settings[i].method == KITH_METHOD_GRAPH &&
+            settings[i].dtype == KITH_F32) {
+            continue; /* the threads of the graph of bytes */
+        }
         printf("  %s, %lld x %d\n", kin_index_method_name(settings[i].method),
                (long long)settings[i].rows, (int)settings[i].cols);
         search(&settings[i]);

@@ -384,11 +384,12 @@ static void plans(void **state)
     if (test_is_thread_build()) {
         skip(); /* memory alone is looked at */
     }
+    const int64_t rows = test_is_slow_build() ? 8000 : 30000;
     int cases = 0;
     for (int32_t threads = 1; threads <= 4; threads += 3) {
         for (int32_t cols = 2; cols <= 20; cols += 9) {
             kith_ctx *ctx = ctx_of(threads);
-            test_rows points = made(KITH_F32, 30000, cols, SHAPE_GAUSS, 17);
+            test_rows points = made(KITH_F32, rows, cols, SHAPE_GAUSS, 17);
             test_rows queries = made(KITH_F32, 2000, cols, SHAPE_GAUSS, 18);
             test_job job = {.points = &points.matrix, .k = 70};
             for (int search = 0; search < 2; search++) {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 40000, COLS = 14, QUERIES = 8000 };
+enum { ROWS = 40000, COLS = 14, QUERIES = 4000 };
 
 static kin_tree_chance chance(int64_t rows, int32_t cols, int64_t queries)
 {
@@ -29,9 +29,11 @@ static void shapes(void **state)
     assert_int_equal(chance(1000000, 3, 1), KIN_TREE_NO_CHANCE);
     assert_int_equal(chance(1000000, 3, 1000), KIN_TREE_LIKELY);
     assert_int_equal(chance(1000000, 3, 1000000), KIN_TREE_LIKELY);
-    assert_int_equal(chance(161042, 11, 100), KIN_TREE_NO_CHANCE);
+    assert_int_equal(chance(30000, 3, 300), KIN_TREE_LIKELY);
+    assert_int_equal(chance(161042, 11, 30), KIN_TREE_NO_CHANCE);
     assert_int_equal(chance(161042, 11, 1000), KIN_TREE_UNCERTAIN);
-    assert_int_equal(chance(161042, 11, 8478), KIN_TREE_UNCERTAIN);
+    assert_int_equal(chance(161042, 11, 4000), KIN_TREE_UNCERTAIN);
+    assert_int_equal(chance(161042, 11, 8478), KIN_TREE_LIKELY);
     assert_int_equal(chance(100000, 15, 1000000), KIN_TREE_LIKELY);
     printf(
         "few columns, or so many queries that building is nothing: a tree; else it is asked; for "
