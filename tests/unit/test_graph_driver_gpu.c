@@ -121,7 +121,7 @@ static int screen(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
 static int tighten(kin_gpu_stream *stream, const kin_screen_gpu_tighten *job)
 {
     launched.loose = job->lists.words != NULL ? 0 : launched.loose;
-    return kin_gpu_get_module()->fused->tighten(stream, job);
+    return kin_gpu_get_module()->screen->tighten(stream, job);
 }
 
 static kin_gpu *gpu_of(kith_ctx *ctx, uint64_t budget)
