@@ -42,10 +42,14 @@ static const kith_matrix *others_of(const pairing *p)
 /* Blamed on the file that the library complains about. */
 static int check(pairing *p, kith_status status)
 {
-    const bool others = cli_session_blames(&p->job.session, "others") ||
-                        cli_session_blames(&p->job.session, "groups");
-    return cli_session_check(&p->job.session, status,
-                             others ? p->job.corpus.path : points_of(p)->path);
+    cli_session *session = &p->job.session;
+    const char *output = p->job.args->output;
+    if (output != NULL && cli_session_names(session, output, strlen(output))) {
+        return cli_session_check(session, status, output);
+    }
+    const bool others =
+        cli_session_blames(session, "others") || cli_session_blames(session, "groups");
+    return cli_session_check(session, status, others ? p->job.corpus.path : points_of(p)->path);
 }
 
 /* ---- Before --------------------------------------------------------------------------------- */

@@ -100,23 +100,6 @@ static int remove_points(removing *r)
     return CLI_DONE;
 }
 
-/* New ids as numbers of a file, -1 of rows that left. */
-static int save_map(removing *r)
-{
-    const char *path = r->grown.args.map;
-    const int64_t rows = r->grown.old[0].points.matrix->rows;
-    if (path == NULL) {
-        return CLI_DONE;
-    }
-    double *numbers = NULL;
-    CLI_KEEP(numbers, rows, path, "no memory for the map (8 bytes a row)");
-    for (int64_t i = 0; i < rows; i++) {
-        numbers[i] = r->map[i] == KITH_ID_NONE ? -1.0 : (double)r->map[i];
-    }
-    const kith_matrix matrix = {.data = numbers, .rows = rows, .cols = 1, .dtype = KITH_F64};
-    return cli_points_save(&r->grown.job.session, path, &matrix);
-}
-
 static int solve(cli_job *job)
 {
     removing *r = job->own;
@@ -128,11 +111,20 @@ static int solve(cli_job *job)
     return cli_grow_estimate(g);
 }
 
+/* New ids as numbers of a file, -1 of rows that left; behind the graph, which may find no room. */
 static int save(cli_job *job)
 {
     removing *r = job->own;
-    CLI_TRY(save_map(r));
-    return cli_grow_save(&r->grown);
+    const char *path = r->grown.args.map;
+    const int64_t rows = path != NULL ? r->grown.old[0].points.matrix->rows : 0;
+    double *numbers = NULL;
+    CLI_KEEP(numbers, rows, path, "no memory for the map (8 bytes a row)");
+    for (int64_t i = 0; i < rows; i++) {
+        numbers[i] = r->map[i] == KITH_ID_NONE ? -1.0 : (double)r->map[i];
+    }
+    CLI_TRY(cli_grow_save(&r->grown));
+    const kith_matrix matrix = {.data = numbers, .rows = rows, .cols = 1, .dtype = KITH_F64};
+    return cli_points_save(&job->session, path, &matrix);
 }
 
 static void tell_plan(cli_job *job)
@@ -169,7 +161,8 @@ static void tell(cli_job *job)
 
 int cli_remove(const cli_args *args)
 {
-    static const cli_work work = {.holds = KITH_FILE_LISTS_OUT,
+    static const cli_work work = {.checks_device = true,
+                                  .holds = KITH_FILE_LISTS_OUT,
                                   .read = read_all,
                                   .tell_plan = tell_plan,
                                   .solve = solve,

@@ -115,6 +115,9 @@ int cli_session_check(cli_session *session, kith_status status, const char *wher
         }
         return CLI_INTERRUPTED;
     }
+    if (cli_session_blames(session, "memory_limit")) {
+        return cli_fail(where, "--memory %s", cli_session_where(session).reason);
+    }
     const char *detail = kith_ctx_detail(session->ctx);
     if (detail[0] == '\0') {
         detail = kith_status_text(status);

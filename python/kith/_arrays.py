@@ -39,7 +39,6 @@ KINDS = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
 """By the names of types in the interfaces of arrays."""
 _BOOL = np.dtype(bool)
 BLOCK_BYTES = 256 << 20
-_SPARSE_DTYPES = (np.float32, np.float64, np.uint8, np.int8)
 _MOST_WHOLE = 2**53
 TOLD_BYTES = 1 << 20
 """What is made dense beyond it is told."""
@@ -247,8 +246,7 @@ def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
 def sparse_rows(x: Any) -> Any:
     """x by rows, in a type of the library that SciPy has."""
     x = x.tocsr()
-    refuse_rounding(x.data, "the sparse matrix")
-    return x if x.dtype in _SPARSE_DTYPES else x.astype(np.float64)
+    return x.astype(_wanted(x.data, "the sparse matrix"), copy=False)
 
 
 def _dense(x: Any, name: str, limit: int = 0) -> np.ndarray[Any, Any]:

@@ -81,7 +81,7 @@ def exception(status: int, context: Any = None, function: Any = None) -> BaseExc
     if kind is OSError and file and not os.path.exists(_wanted(name, file)):
         kind = FileNotFoundError
     return Failure(
-        where.reason.decode(errors="replace"),
+        where.reason.decode(errors="replace").replace("is NULL", "is None"),
         argument(where.argument.decode(), name),
         member(where.member.decode()),
         where.row,

@@ -19,11 +19,14 @@ _MOST_POWER = 3355.4431
 
 def _minkowski(p: float) -> str:
     """The name of a power, as the library parses it."""
-    if not p >= 1:
+    try:
+        below, text = not p >= 1, f"{p:.4f}"
+    except (TypeError, ValueError):
+        raise TypeError(f"p is {p!r}, must be a number") from None
+    if below:
         raise ValueError(f"p is {p}, must be at least 1")
     if p == float("inf"):
         return "minkowski:inf"
-    text = f"{p:.4f}"
     if p > _MOST_POWER or float(text) != p:
         raise ValueError(f"p is {p}, must be 1 to {_MOST_POWER} in steps of 0.0001, or infinity")
     return f"minkowski:{text}"

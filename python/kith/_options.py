@@ -42,6 +42,8 @@ def whole(value: Any, name: str) -> int:
 def radii(radius: Any) -> Any:
     """A number, or one for each query."""
     try:
+        if radius is None:  # which NumPy takes for NaN
+            raise TypeError
         return np.asarray(on_host(radius), np.float64, order="C")
     except (TypeError, ValueError):
         raise TypeError(f"radius is {radius!r}, must be a number, or one for each query") from None

@@ -60,6 +60,8 @@ class Watch:
         self._previous: Any = None
 
     def begin(self, progress: Progress) -> None:
+        if progress and progress is not True and not callable(progress):
+            raise TypeError(f"progress is {progress!r}, must be True or a function")
         self.error = None
         self.function = (Bar() if progress is True else progress) or None
         self._previous = None

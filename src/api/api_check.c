@@ -173,9 +173,7 @@ static kith_status check_hybrids(kith_ctx *ctx, const char *name, int32_t value,
     KIN_REFUSE_IF(value < 0 || value > most, ctx, name, "is %d, must be 0 to %d", (int)value,
                   (int)most);
     KIN_ALLOW_IF(value == 0 || pipeline == KITH_PIPELINE_HYBRID, ctx, name,
-                 "is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone has one (set "
-                 "both or none)",
-                 (int)value);
+                 "is %d, and the pipeline hybrid alone has one (set both or none)", (int)value);
 }
 
 static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *params)
@@ -192,15 +190,12 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
                   "select", "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
                   select);
     KIN_REFUSE_IF(select != KITH_SELECT_AUTO && pipeline != KITH_PIPELINE_MATRIX, ctx, "select",
-                  "is %d and the pipeline is not KITH_PIPELINE_MATRIX, which alone has a choice "
-                  "(set both or none)",
-                  select);
+                  "is %d, and the pipeline matrix alone has a choice (set both or none)", select);
     KIN_TRY(check_hybrids(ctx, "sample", params->sample, MOST_SAMPLE, pipeline));
     KIN_TRY(check_hybrids(ctx, "batch", params->batch, MOST_BATCH, pipeline));
     KIN_REFUSE_IF(params->leaf_buffer != 0 && pipeline != KITH_PIPELINE_BUFFER_TREE, ctx,
                   "leaf_buffer",
-                  "is %d, and the pipeline is not KITH_PIPELINE_BUFFER_TREE, which alone has "
-                  "buffers (set both or none)",
+                  "is %d, and the pipeline buffer_tree alone has buffers (set both or none)",
                   (int)params->leaf_buffer);
     KIN_REFUSE_IF(params->leaf_buffer < 0 || params->leaf_buffer == 1 ||
                       params->leaf_buffer > MOST_LEAF_BUFFER,

@@ -33,9 +33,10 @@ static void choose_isa(kith_ctx *ctx)
 static void choose_device(kith_ctx *ctx)
 {
     const char *value = NULL;
+    const char *from = ctx->params.device != NULL ? "device" : "KITH_DEVICE";
     if (!kin_device_parse(ctx, &value)) {
         (void)kin_fail_at(
-            ctx, KITH_E_UNSUPPORTED, kin_at("device"),
+            ctx, KITH_E_UNSUPPORTED, kin_at(from),
             "is '%s', which is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",
             value);
         ctx->device = KIN_DEVICE_CPU;

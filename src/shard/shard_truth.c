@@ -330,7 +330,9 @@ static kith_status write_all(finding *f)
     }
     kin_truth_hand_over(t);
     kith_status status = kin_truth_save(t);
-    KIN_KEEP(status, kin_beside_wait(&f->beside, t->ctx));
+    if (kin_beside_wait(&f->beside, t->ctx) != KITH_OK && status == KITH_OK) {
+        kin_forgive(t->ctx); /* what is written whole needs no state */
+    }
     KIN_THEN(status, kin_truth_clean(t));
     KIN_THEN(status,
              t->params.ranges != NULL ? kin_truth_make_ranges(t, t->params.ranges) : KITH_OK);

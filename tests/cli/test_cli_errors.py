@@ -199,8 +199,11 @@ class Outputs(CliCase):
         wrong = {"KITH_DEVICE": "gpu"}
         self.fails(1, "graph", "points.u8bin", "-k", "3", environment=wrong,
                    says=["kith: KITH_DEVICE: 'gpu' is no device"])
-        self.works("graph", "points.u8bin", "-k", "3", "--device", "cpu", environment=wrong)
+        self.works("graph", "points.u8bin", "-k", "3", "--device", "cpu", "-o", "graph.npz",
+                   environment=wrong)
         self.works("graph", "points.u8bin", "-k", "3", environment={"KITH_DEVICE": "cpu"})
+        for words in (["info", "points.u8bin"], ["eval", "graph.npz", "graph.npz"]):
+            self.fails(1, *words, environment=wrong, says=["kith: KITH_DEVICE is 'gpu', which is "])
 
     def test_cuda(self):
         """--device cuda says why it is not used"""
@@ -210,6 +213,9 @@ class Outputs(CliCase):
         self.fails(1, "graph", "points.u8bin", "-k", "3", "--device", "cuda", says=["kith: cuda: "])
         self.fails(1, "graph", "points.u8bin", "-k", "3", "--device", "cuda:99",
                    says=["kith: cuda:99: "])
+        for words in (["merge", "g.npz", "p.npy", "g.npz", "p.npy"], ["remove", "g.npz", "p.npy", "i.npy"],
+                      ["add", "g.npz", "p.npy", "p.npy"]):  # before any of these files is missed
+            self.fails(1, *words, "-o", "out.npz", "--device", "cuda", says=["kith: cuda: "])
         self.works("graph", "points.u8bin", "-k", "3", "--device", "cpu")
 
 

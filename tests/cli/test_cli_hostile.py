@@ -171,7 +171,7 @@ class Lies(CliCase):
         self.assertLess((self.folder / "b.npz").stat().st_size, 1 << 17)
         self.points()
         self.fails(1, "graph", "points.u8bin", "-k", "3", "--recall", "0.9", "--init", "b.npz",
-                   "--memory", "16M", "-o", "x.npz", says=["limit"])
+                   "--memory", "16M", "-o", "x.npz", says=["b.npz: --memory is"])
         self.assertFalse((self.folder / "x.npz").exists())
 
     def test_members(self):

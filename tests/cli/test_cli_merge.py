@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kith merge, kith add and kith remove: files of graphs that grow and shrink."""
+import resource
+import signal
 import struct
 
 import cli_support as support
@@ -105,6 +107,24 @@ class Grow(CliCase):
         done = self.works_json("remove", "a.ivecs", "a.u8bin", "most.csv", "-o", "n.kith")
         self.assertEqual((done["anew"], done["method"], done["exact"]), (True, "exact", True))
         self.same("n.kith", "m.kith")
+
+    def test_no_room(self):
+        """where the graph finds no room nothing is written, and an old map is as it was"""
+        (self.folder / "ids.csv").write_text("3\n")
+        (self.folder / "map.ibin").write_bytes(b"old")
+        limit = 4 * FIRST + 100  # of the map, and of no graph of these points
+
+        def small():
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        words = ("remove", "a.kith", "a.u8bin", "ids.csv", "-o", "m.kith", "--map", "map.ibin")
+        before = self.files()
+        self.fails(1, *words, says=["kith: m.kith: "], preexec_fn=small)
+        self.assertEqual((self.folder / "map.ibin").read_bytes(), b"old")
+        self.assertEqual(self.files(), before)
+        self.works(*words, "-q")
+        self.assertEqual(len((self.folder / "map.ibin").read_bytes()), 8 + 4 * FIRST)
 
     def test_plan(self):
         """--dry-run writes nothing; what is above --memory is refused"""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """kith pairs: every pair of rows within a radius, counted, written, labelled, kept; what is refused."""
+import fcntl
 import math
 import struct
 
@@ -78,6 +79,13 @@ class Pairs(CliCase):
         self.fails(2, "pairs", "m.u8bin", "--radius", 480, "--restart", says=["means nothing without"])
         self.fails(2, *words, "f.csv", "--restart", says=["--restart", "text, which begins anew"])
         self.assertNotIn("f.csv", self.files())
+
+    def test_two_processes(self):
+        """a file that somebody else is at is the one that is named"""
+        with open(self.folder / "f.npy.partial", "wb") as theirs:
+            fcntl.flock(theirs, fcntl.LOCK_EX)
+            self.fails(1, "pairs", "p.u8bin", "--radius", RADIUS, "-o", "f.npy",
+                       says=["kith: f.npy.partial: another process is at work on it (wait"])
 
     def test_two_files(self):
         """all pairs across, i of the first file"""

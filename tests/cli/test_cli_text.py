@@ -157,7 +157,8 @@ class Input(TextCase):
             self.assertIn(f"read: other.npy, {said}\n", self.works("graph", "other.npy", "-k", 2))
         wide = [[float(row * 7 % 11 + column) for column in range(600)] for row in range(600)]
         self.text("wide.npy", npy(wide, "df8", "<", True))
-        self.fails(1, "graph", "wide.npy", "-k", 2, "--memory", "2MB", says=["wide.npy"])
+        self.fails(1, "graph", "wide.npy", "-k", 2, "--memory", "2MB",
+                   says=["kith: wide.npy: --memory is 2000000 bytes, and the call takes "])
 
     def test_labels(self):
         """labels are a .npy of one axis, or a column whose header is told by the number of rows"""

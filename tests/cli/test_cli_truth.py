@@ -4,6 +4,7 @@ ties, certificates, and what is refused."""
 import json
 import pathlib
 import random
+import resource
 import signal
 import struct
 
@@ -253,6 +254,21 @@ class Resumption(TruthCase):
         self.works(*words, "-q")
         self.works("search", "all.u8bin", "q.u8bin", "-k", 30, "-o", "s.knn", "-q")
         self.assertEqual((disk / "t.knn").read_bytes(), self.bytes_of("s.knn"))
+
+
+    def test_state_without_room(self):
+        """a truth that has room is no failure because its state, which is larger, has none"""
+        words = "truth", "all.u8bin", "q.u8bin", "-k", 9, "-q"
+        self.works(*words, "-o", "whole.knn")
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+
+        done = self.kith(*words, "-o", "t.knn", preexec_fn=limit)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.bytes_of("t.knn"), self.bytes_of("whole.knn"))
+        self.assertNotIn("t.knn.partial", self.files())
 
 
 class Runbooks(TruthCase):

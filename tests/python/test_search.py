@@ -363,6 +363,13 @@ class Memory(unittest.TestCase):
                 self.assertEqual(own.indices.tobytes(), truth.indices.tobytes())
         finally:
             _arrays.BLOCK_BYTES = block
+        for dtype in np.bool_, np.int16, np.uint16, np.int32, np.int64, np.longdouble:
+            dense = (x * 9).astype(dtype)
+            found = kith.knn(scipy.sparse.csr_matrix(dense), dense[:30], 20)
+            truth = kith.knn(dense, dense[:30], 20)
+            self.assertEqual(found.distances.dtype, truth.distances.dtype)
+            self.assertEqual(found.distances.tobytes(), truth.distances.tobytes())
+            self.assertEqual(found.indices.tobytes(), truth.indices.tobytes())
         large = scipy.sparse.csr_matrix(np.array([[0, 2**53 + 1]]))
         with self.assertRaisesRegex(ValueError, "the sparse matrix has whole numbers up to 9007"):
             kith.knn(large, large, 1)

@@ -245,11 +245,11 @@ static void refused_numbers(kith_ctx *ctx, const kith_matrix *points,
     params.leaf_buffer = 8;
     for (kith_pipeline other = KITH_PIPELINE_FUSED; other <= KITH_PIPELINE_HYBRID; other++) {
         params.pipeline = other;
-        refused(ctx, points, params, "KITH_PIPELINE_BUFFER_TREE, which alone");
+        refused(ctx, points, params, "the pipeline buffer_tree alone");
     }
     params = *given;
     params.select = KITH_SELECT_HEAP;
-    refused(ctx, points, params, "KITH_PIPELINE_MATRIX, which alone");
+    refused(ctx, points, params, "the pipeline matrix alone");
     params = *given;
     params.method = KITH_METHOD_TREE;
     refused(ctx, points, params, "the pipeline buffer_tree is another way");
