@@ -465,8 +465,7 @@ kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_
     return KITH_OK;
 }
 
-/* ---- What all plans say -----------------------------------------------------------------------
- */
+/* ---- What all plans say ---------------------------------------------------------------------- */
 
 kith_plan kin_api_plan_begin(const kith_ctx *ctx, int64_t rows, int64_t k, const char *method)
 {

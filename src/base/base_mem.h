@@ -131,8 +131,7 @@ kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, c
 /* The same for a hold, which gives it back. */
 kith_status kin_hold_layout(kin_hold *hold, kin_layout_names *names, void *job, const char *what);
 
-/* ---- Plans: dry runs over several blocks ------------------------------------------------------
- */
+/* ---- Plans: dry runs over several blocks ----------------------------------------------------- */
 
 /* What kin_layout_make takes for a job, and kin_alloc for one array. */
 void kin_layout_block(kin_layout *plan, kin_layout_names *names, void *job);

@@ -145,8 +145,7 @@ static double cpu_rate(kin_isa isa)
     return rates[isa];
 }
 
-/* ---- What was asked for -------------------------------------------------------------------------
- */
+/* ---- What was asked for ---------------------------------------------------------------------- */
 
 static bool is_among(const int32_t *known, int32_t count, long value)
 {
@@ -207,8 +206,7 @@ bool kin_device_parse(kith_ctx *ctx, const char **value)
            (strncmp(name, "cuda:", 5) == 0 && parse_indices(ctx, name + 5));
 }
 
-/* ---- The choice ---------------------------------------------------------------------------------
- */
+/* ---- The choice ------------------------------------------------------------------------------ */
 
 kin_device_seconds kin_device_seconds_of_pairs(const kith_ctx *ctx, const kin_distance *distance,
                                                double pairs)

@@ -315,8 +315,7 @@ kith_status kin_filter_gpu_bytes(kith_ctx *ctx, const kin_filter_job *job, uint6
     return status;
 }
 
-/* ---- Walks ------------------------------------------------------------------------------------
- */
+/* ---- Walks ----------------------------------------------------------------------------------- */
 
 /* They tell of all that they keep, so many entries at a time, and the host picks what each query
  * may find. */

@@ -7,8 +7,7 @@
 #include "graph/graph_gpu.h"
 #include "graph/graph_walk.h"
 
-/* ---- By a descent (engine_descent.c): the loop that ends with a recall, on either device ------
- */
+/* ---- By a descent (engine_descent.c): the loop that ends with a recall, on either device ----- */
 
 /* Checked arguments. */
 typedef struct kin_descent_job {
@@ -39,8 +38,7 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
 kith_status kin_engine_descent(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
                                kith_descent_report *report);
 
-/* ---- Exactly, or by a descent (engine_descent.c) -----------------------------------------------
- */
+/* ---- Exactly, or by a descent (engine_descent.c) --------------------------------------------- */
 
 typedef struct kin_choice {
     bool open; /* it may be either: by a descent where that is sooner by more than a doubt */
@@ -62,8 +60,7 @@ kith_status kin_choose(kith_ctx *ctx, const kin_descent_job *job, kin_choice *ch
 kith_status kin_choose_merge(kith_ctx *ctx, const kin_descent_job *job, int64_t first_rows,
                              kin_choice *choice);
 
-/* ---- Two graphs made one (engine_merge.c): exactly, or by a descent that begins with both -----
- */
+/* ---- Two graphs made one (engine_merge.c): exactly, or by a descent that begins with both ---- */
 
 /* Two sets in one matrix, and their graphs; of an empty set graph.rows is 0. */
 typedef struct kin_merge_sets {

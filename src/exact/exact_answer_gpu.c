@@ -22,8 +22,7 @@ static const uint64_t PAIR_BYTES = 128u << 20;
 
 _Static_assert(sizeof(kin_screen_gpu_pair) == sizeof(kin_pair), "pairs are read in place");
 
-/* ---- Parts of what is asked -------------------------------------------------------------------
- */
+/* ---- Parts of what is asked ------------------------------------------------------------------ */
 
 kith_neighbors kin_exact_gpu_rows_of(const kith_neighbors *out, int64_t first, int64_t count)
 {
@@ -298,8 +297,7 @@ void kin_exact_gpu_answers_chunk(kin_exact_gpu_answers *a, const kin_groups *gro
     }
 }
 
-/* ---- The host's part --------------------------------------------------------------------------
- */
+/* ---- The host's part ------------------------------------------------------------------------- */
 
 /* The first `wanted` of the row's list so far and of the present chunk's. */
 static void merge_list(const kin_exact_gpu_answers *a, const kin_answer *answer, uint32_t row,

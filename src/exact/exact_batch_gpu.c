@@ -69,8 +69,8 @@ typedef struct batch {
     bool there; /* the queries lie on the device, */
     bool out_on_device;
     bool enqueues; /* and nobody waits */
-    const kin_screen_gpu_balls
-        *balls;    /* only tiles that these do not rule out are screened; or NULL */
+    /* only tiles that these do not rule out are screened; or NULL */
+    const kin_screen_gpu_balls *balls;
     int64_t first; /* number of the first query, where they are several batches */
     int64_t pitch; /* columns that have room */
     kin_screen_gpu_aimed aimed;

@@ -279,8 +279,7 @@ kith_status kin_exact_gpu_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_
     return status;
 }
 
-/* ---- What a screen of groups leaves ------------------------------------------------------------
- */
+/* ---- What a screen of groups leaves ---------------------------------------------------------- */
 
 kith_status kin_exact_gpu_pick_few(kin_exact_gpu_answers *answers, const kin_exact_gpu_asked *all,
                                    int64_t least)
@@ -334,8 +333,7 @@ kith_status kin_exact_gpu_pick_lost(kin_exact_gpu_answers *answers, const kin_ex
     return pick_asked(answers, &some);
 }
 
-/* ---- Rows whose lists overflowed, among some columns ------------------------------------------
- */
+/* ---- Rows whose lists overflowed, among some columns ----------------------------------------- */
 
 enum { MOST_PLACES = 1 << 20 }; /* more are taken in turns, as these are */
 

@@ -335,8 +335,7 @@ kith_status kin_bounds_apart(kith_ctx *ctx, const kin_bounds *bounds,
                              const int32_t sets[KIN_BOUNDS_SIDES],
                              const int64_t rows[KIN_BOUNDS_SIDES], bool *yes);
 
-/* ---- A glance (screen_corpus.h) ---------------------------------------------------------------
- */
+/* ---- A glance (screen_corpus.h) -------------------------------------------------------------- */
 
 /* Whether so many queries are best answered at a glance. */
 bool kin_glance_suits(const kin_prepared *corpus, const kin_request *request, int64_t queries);

@@ -129,8 +129,7 @@ static inline uint64_t kin_layout_checksum(const kin_layout_header *header, cons
     return kin_checksum_end(&sum);
 }
 
-/* ---- Written, read ----------------------------------------------------------------------------
- */
+/* ---- Written, read --------------------------------------------------------------------------- */
 
 /* Puts a container into a file that is open at its beginning. */
 struct kin_writer;

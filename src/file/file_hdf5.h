@@ -30,8 +30,7 @@ typedef struct kin_hdf5_module {
     void (*close)(kin_hdf5_table *table); /* also after a failed open */
 } kin_hdf5_module;
 
-/* ---- Written (file_hdf5_write.c), without that library ----------------------------------------
- */
+/* ---- Written (file_hdf5_write.c), without that library --------------------------------------- */
 
 enum { KIN_HDF5_SETS = 4 };
 

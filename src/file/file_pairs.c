@@ -148,8 +148,7 @@ kith_status kin_pairs_file_open(kith_ctx *ctx, const char *path, const kin_pairs
     return status == KITH_OK ? KITH_OK : kin_pairs_file_close(file, status);
 }
 
-/* ---- Chunks in arrays -------------------------------------------------------------------------
- */
+/* ---- Chunks in arrays ------------------------------------------------------------------------ */
 
 static kith_status make_room(kith_ctx *ctx, uint64_t pairs, kin_pairs_room *chunk)
 {

@@ -20,8 +20,7 @@
 
 enum { IDS_AT_ONCE = 4096, BESIDE_BYTES = 1 << 22 };
 
-/* ---- A file whose bytes have their places before they are written -----------------------------
- */
+/* ---- A file whose bytes have their places before they are written ---------------------------- */
 
 /* The system takes what is written to one file from one thread at a time, which copies some 3 GB/s
  * where memory takes ten times that. Several threads can copy through a mapping. There a page that

@@ -180,8 +180,7 @@ static kith_status range_inspect(const kin_source *source, kith_file_info *info)
 
 const kin_reader kin_reader_range = {.inspect = range_inspect};
 
-/* ---- Containers: points, neighbours, or what it is --------------------------------------------
- */
+/* ---- Containers: points, neighbours, or what it is ------------------------------------------- */
 
 static bool has_points(const kin_container_header *header)
 {

@@ -122,8 +122,7 @@ static uint64_t idle_bytes(const kin_gpu *gpu)
     return bytes;
 }
 
-/* ---- Where blocks come from and go ------------------------------------------------------------
- */
+/* ---- Where blocks come from and go ----------------------------------------------------------- */
 
 static bool has_pool(const kin_gpu *gpu)
 {

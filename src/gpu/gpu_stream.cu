@@ -20,8 +20,7 @@ static int told(cudaError_t error)
     return (int)error;
 }
 
-/* ---- Devices ------------------------------------------------------------------------------------
- */
+/* ---- Devices --------------------------------------------------------------------------------- */
 
 static int count_devices(int32_t *count)
 {
@@ -72,8 +71,7 @@ static int make_current(int32_t index)
     return told(cudaSetDevice(index));
 }
 
-/* ---- Streams ------------------------------------------------------------------------------------
- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 static int read_attributes(kin_gpu_stream *stream)
 {
@@ -144,8 +142,7 @@ static int free_bytes(kin_gpu_stream *stream, uint64_t *bytes)
     return 0;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static int allocate(kin_gpu_stream *stream, uint64_t bytes, void **out)
 {
@@ -221,8 +218,7 @@ static int where(const void *address, int32_t *device, int32_t *index)
     return 0;
 }
 
-/* ---- Events -------------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static int event_make(void **event)
 {

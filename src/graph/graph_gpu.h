@@ -87,8 +87,8 @@ typedef struct kin_graph_gpu_ground {
     const kith_neighbors *graph; /* checked, host memory */
     kin_distance distance;
     int64_t k; /* ids a row that will be asked for */
-    const kin_exact_gpu_corpus
-        *corpus; /* of the points, which outlives the paths; NULL: one is made */
+    /* of the points, which outlives the paths; NULL: one is made */
+    const kin_exact_gpu_corpus *corpus;
     bool shared; /* the other GPUs of the team that this one leads get paths, too, if they can */
     const kin_exact_gpu_corpus *const *others; /* corpora there, by number; NULL: they are made */
 } kin_graph_gpu_ground;

@@ -118,8 +118,7 @@ int64_t kin_graph_gpu_key_rows(int64_t rows, int32_t length);
 /* Samples forward and reverse of a kind, of so many candidates. */
 void kin_graph_gpu_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse);
 
-/* ---- Relatives (graph_relative_gpu.c) ----------------------------------------------------------
- */
+/* ---- Relatives (graph_relative_gpu.c) -------------------------------------------------------- */
 
 /* The start of metrics whose near points no screen finds (graph/graph_start.h has the
  * processor's). Each has a relative, the Euclidean distance of other rows, and near under one is
@@ -172,8 +171,7 @@ kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run,
 uint64_t kin_graph_gpu_relatives_bytes(const kith_matrix *points, const kin_graph_request *request,
                                        uint64_t nearing, uint64_t others);
 
-/* ---- The screen (graph_screen_gpu.c) -----------------------------------------------------------
- */
+/* ---- The screen (graph_screen_gpu.c) --------------------------------------------------------- */
 
 /* What tells near tiles from others (graph_screen_gpu.c). */
 typedef struct kin_graph_gpu_nearness {
@@ -196,8 +194,7 @@ bool kin_graph_gpu_knows_reach(const kin_graph_gpu_run *run);
 /* Empty places of the run's lists; job: what is wanted and given. */
 kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fill job);
 
-/* ---- Start (graph_start_gpu.c) -----------------------------------------------------------------
- */
+/* ---- Start (graph_start_gpu.c) --------------------------------------------------------------- */
 
 /* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
 kith_status kin_graph_gpu_begin(kin_graph_gpu_run *run, kin_graph_start start,
@@ -209,8 +206,7 @@ kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, b
  * also after an error. */
 kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, kin_hold *hold, uint32_t **places);
 
-/* ---- A merge as published (graph_round_gpu.c): nothing where the request has none -------------
- */
+/* ---- A merge as published (graph_round_gpu.c): nothing where the request has none ------------ */
 
 /* Blocks of SLOTS words that hold half a list. */
 int32_t kin_graph_gpu_aside_blocks(int32_t length);
@@ -219,8 +215,7 @@ kith_status kin_graph_gpu_ggm_begin(kin_graph_gpu_run *run);
 /* After the last round: what was put aside comes back, and the judge looks once more. */
 kith_status kin_graph_gpu_ggm_end(kin_graph_gpu_run *run, const kin_graph_outcome *outcome);
 
-/* ---- Several GPUs (graph_share_gpu.c): nothing where there is one ------------------------------
- */
+/* ---- Several GPUs (graph_share_gpu.c): nothing where there is one ---------------------------- */
 
 /* What each holds beside the rest, of so many points. */
 uint64_t kin_graph_gpu_share_bytes(int64_t points, int32_t parts);
@@ -234,27 +229,23 @@ kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_grap
 /* The first member gets the keys and entries of control rows that the others have read. */
 kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run);
 
-/* ---- Rounding (graph_start_gpu.c) -------------------------------------------------------------
- */
+/* ---- Rounding (graph_start_gpu.c) ------------------------------------------------------------ */
 
 /* Where rounded rows cannot tell neighbours apart, points.set.rounded becomes NULL and the graph
  * has costs of rows as given from here on. Waits. */
 kith_status kin_graph_gpu_refine(kin_graph_gpu_run *run);
 
-/* ---- Rounds (graph_round_gpu.c) ----------------------------------------------------------------
- */
+/* ---- Rounds (graph_round_gpu.c) -------------------------------------------------------------- */
 
 /* All rounds, judged in between, until one of the request's reasons to end. */
 kith_status kin_graph_gpu_rounds(kin_graph_gpu_run *run, kin_graph_outcome *outcome);
 
-/* ---- Longer lists (graph_round_gpu.c) ---------------------------------------------------------
- */
+/* ---- Longer lists (graph_round_gpu.c) -------------------------------------------------------- */
 
 /* The entries of a list that lengthens so many times, each time to twice as many. */
 int32_t kin_graph_gpu_longest(int32_t length, int32_t lengthenings);
 
-/* ---- Control (graph_control_gpu.c) -------------------------------------------------------------
- */
+/* ---- Control (graph_control_gpu.c) ----------------------------------------------------------- */
 
 /* The true keys, once, and what looking takes. Nothing where nobody asks. */
 kith_status kin_graph_gpu_watch_make(kin_graph_gpu_run *run);

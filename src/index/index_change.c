@@ -204,8 +204,7 @@ static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
     return c->there != NULL ? take_out_there(c) : KITH_OK;
 }
 
-/* ---- What is kept of them ----------------------------------------------------------------------
- */
+/* ---- What is kept of them -------------------------------------------------------------------- */
 
 /* One that can be changed: the index' own, or a copy of one that lies in a file. */
 static kith_status change_tree(change *c)
@@ -288,8 +287,7 @@ static kith_status end_change(change *c, kith_status status)
     return KITH_OK;
 }
 
-/* ---- Calls -------------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 /* What is asked for: points that come, or rows that go. */
 typedef struct rows_to_change {

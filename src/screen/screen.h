@@ -11,9 +11,9 @@
 /* One end of the pairs. Locks and blocks are the screen's. */
 typedef struct kin_meet_side {
     const kin_set *set;
-    const kin_set
-        *cast;        /* its shadows (screen_corpus.h), or NULL; the set's rows lie as lines then */
-    kin_lists *lists; /* candidates of the other end for each row; NULL: not wanted */
+    /* its shadows (screen_corpus.h), or NULL; the set's rows lie as lines then */
+    const kin_set *cast;
+    kin_lists *lists;       /* candidates of the other end for each row; NULL: not wanted */
     const kin_cover *cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
     pthread_mutex_t *locks; /* one a block */
     int64_t blocks;
@@ -41,8 +41,7 @@ void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads);
 
 kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen);
 
-/* ---- Two blocks meet (screen_meet.c) ----------------------------------------------------------
- */
+/* ---- Two blocks meet (screen_meet.c) --------------------------------------------------------- */
 
 /* Their pairs through the unit, what passes its limits to the lists of both, the limits read again.
  * The screen deals out which blocks meet. */

@@ -21,9 +21,9 @@ enum {
 };
 
 typedef struct kin_screen_gpu_balls {
-    kin_screen_gpu_set
-        set;        /* KIN_SCREEN_GPU_BALLS a tile; what a ball has lost is its radius, and more */
-    uint64_t bytes; /* of device memory, once they are made */
+    /* KIN_SCREEN_GPU_BALLS a tile; what a ball has lost is its radius, and more */
+    kin_screen_gpu_set set;
+    uint64_t bytes;   /* of device memory, once they are made */
     atomic_int state; /* changed by who has the GPU, read by others */
     void *block;
     unsigned char *rounded;

@@ -93,8 +93,7 @@ KIN_HD double kin_bound_reach_of_key(kin_bound_kind kind, double key, double key
     return kin_sqrt(key / key_scale + KIN_BOUND_TINY_KEY) / scale * KIN_BOUND_WIDEN;
 }
 
-/* ---- Shadows (screen_corpus.h) ----------------------------------------------------------------
- */
+/* ---- Shadows (screen_corpus.h) --------------------------------------------------------------- */
 
 /* The length of what a basis leaves of a row, from the squares of its length and of its image's. */
 KIN_HD double kin_bound_shadow_rest(double length_sq, double image_sq)

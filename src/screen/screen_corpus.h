@@ -6,8 +6,7 @@
 #include "screen/screen.h"
 #include "screen/screen_prepare.h"
 
-/* ---- Shadows (screen_shadow.c) ----------------------------------------------------------------
- */
+/* ---- Shadows (screen_shadow.c) --------------------------------------------------------------- */
 
 /* Shadows: rows of few columns that are never farther apart than the rows themselves.
  *
@@ -33,8 +32,8 @@ typedef struct kin_shadow_job {
     int ends;     /* rows that a pair serves: 1 or 2 */
     bool few;     /* one query now and then, to the end of time: shadows of bytes, read from memory;
                      pairs is not read */
-    kin_shadow_choice
-        given; /* axes above 0: these in any case; only a corpus of no rows has none */
+    /* axes above 0: these in any case; only a corpus of no rows has none */
+    kin_shadow_choice given;
 } kin_shadow_job;
 
 /* Whether a corpus of this frame may have shadows: the job is long enough to learn before it. */

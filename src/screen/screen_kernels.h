@@ -11,8 +11,7 @@
 
 #include <stdbool.h>
 
-/* ---- Preparation (screen_prepare.cu, screen_order.cu) ------------------------------------------
- */
+/* ---- Preparation (screen_prepare.cu, screen_order.cu) ---------------------------------------- */
 
 /* Every value once (metric/metric.h: kin_metric_check). *bad, set to UINT64_MAX by the caller,
  * becomes the lowest row * cols + col with a value that the metric does not allow; where all are
@@ -269,8 +268,7 @@ typedef struct kin_screen_gpu_look {
     uint64_t *looked;
 } kin_screen_gpu_look;
 
-/* ---- Lists (screen_lists.cu, screen_plan.cu) ---------------------------------------------------
- */
+/* ---- Lists (screen_lists.cu, screen_plan.cu) ------------------------------------------------- */
 
 /* Reach of each row (row0 .. row0 + rows of the set) from the k-th smallest of `count` costs, or
  * from the k-th smallest of their tile minima where minima is given and holds k: at least k columns
@@ -411,8 +409,8 @@ typedef struct kin_screen_gpu_plan {
     int64_t far_first; /* a graph: more offsets, no more than from first to last, or none */
     int64_t far_last;
     const kin_screen_gpu_worst *row_worst; /* by tile of rows */
-    const kin_screen_gpu_worst
-        *col_worst;         /* by tile of cols, where pairs serve both ends, or NULL */
+    /* by tile of cols, where pairs serve both ends, or NULL */
+    const kin_screen_gpu_worst *col_worst;
     uint32_t *tiles;        /* blocks of rows that are planned x tiles_a_block */
     uint32_t tiles_a_block; /* room: graph 2 an offset, search last - first; with
                                groups or counts any: what finds none counts as skipped */
@@ -423,8 +421,7 @@ typedef struct kin_screen_gpu_plan {
     uint64_t *met; /* [0] met, [1] skipped */
 } kin_screen_gpu_plan;
 
-/* ---- Lists of a team (screen_share.cu) --------------------------------------------------------
- */
+/* ---- Lists of a team (screen_share.cu) ------------------------------------------------------- */
 
 /* Rows belong to parts: firsts[p] .. firsts[p + 1] - 1 to part p, multiples of
  * KIN_SCREEN_GPU_BLOCK. The lists of rows of other parts are packed for them, and become empty:
@@ -456,15 +453,7 @@ typedef struct kin_screen_gpu_accept {
     int32_t whole;
 } kin_screen_gpu_accept;
 
-/* ---- Answers (screen_rescore.cu) --------------------------------------------------------------
- */
-
-/* A candidate with its canonical key. */
-typedef struct kin_screen_gpu_pair {
-    double key;
-    uint32_t id;
-    uint32_t unused;
-} kin_screen_gpu_pair;
+/* ---- Answers (screen_rescore.cu) ------------------------------------------------------------- */
 
 /* Candidates of a row that are known without a screen: of ids listed one behind the other `count`
  * from `first` on, but for `gap` of them behind the first `before`. */
@@ -526,8 +515,7 @@ KIN_HD uint32_t kin_screen_gpu_spread_id(const kin_screen_gpu_spread *job, int64
                                : KITH_ID_NONE;
 }
 
-/* ids[i] = asked[i] where the group of query i may find fewer than `least` rows, else KITH_ID_NONE.
- */
+/* ids[i] = asked[i] where query i's group may find fewer than `least` rows, else KITH_ID_NONE. */
 typedef struct kin_screen_gpu_few {
     const uint32_t *asked;
     const uint32_t *owners;
@@ -628,8 +616,8 @@ typedef struct kin_screen_gpu_rescore {
     int64_t row0;
     int64_t rows;
     kin_screen_gpu_pair *pairs;
-    kin_screen_gpu_unsorted
-        all; /* in place of pairs; keys NULL: k is at most KIN_SCREEN_GPU_SORTED_K */
+    /* in place of pairs; keys NULL: k is at most KIN_SCREEN_GPU_SORTED_K */
+    kin_screen_gpu_unsorted all;
     int32_t *count;
     uint64_t *keys;               /* one number, added to: keys computed; or NULL */
     kin_screen_gpu_write answers; /* of these pairs, by the same launch; its rows are 0: none */
@@ -699,8 +687,7 @@ typedef struct kin_screen_gpu_join {
     kin_screen_gpu_pair *pairs;
 } kin_screen_gpu_join;
 
-/* ---- Radius search (screen_hits.cu) -----------------------------------------------------------
- */
+/* ---- Radius search (screen_hits.cu) ---------------------------------------------------------- */
 
 /* A pair that may be within a radius: rows of the queries' and of the corpus' matrices. */
 typedef struct kin_screen_gpu_hit {

@@ -27,8 +27,7 @@ static __device__ __forceinline__ double list_proven(double reach)
     return reach == reach ? reach : INFINITY;
 }
 
-/* ---- A warp -----------------------------------------------------------------------------------
- */
+/* ---- A warp ---------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ double warp_max(double value)
 {
@@ -87,8 +86,7 @@ template <int R> static __device__ uint32_t warp_kth(const uint32_t (&order)[R],
     return found;
 }
 
-/* ---- A block of KIN_LIST_THREADS threads or more ----------------------------------------------
- */
+/* ---- A block of KIN_LIST_THREADS threads or more --------------------------------------------- */
 
 typedef struct list_shared {
     uint32_t bins[KIN_LIST_THREADS];

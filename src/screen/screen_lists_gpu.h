@@ -54,8 +54,8 @@ kith_status kin_screen_gpu_worst_find(const kin_screen_gpu_device *on,
 
 /* Some rows of a matrix as a set of their own, rounded into memory that is ours. */
 typedef struct kin_screen_gpu_chosen {
-    kin_screen_gpu_set
-        set; /* of kin_screen_gpu_chosen_of; with ids before it is named: they are borrowed */
+    /* of kin_screen_gpu_chosen_of; with ids before it is named: they are borrowed */
+    kin_screen_gpu_set set;
     void *block;
     unsigned char *rounded;
     kin_screen_gpu_facts *facts;

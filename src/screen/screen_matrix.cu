@@ -346,8 +346,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
 }
 
-/* ---- Few rows: all at once, by a block a row --------------------------------------------------
- */
+/* ---- Few rows: all at once, by a block a row ------------------------------------------------- */
 
 /* The tiles of a row that hold something: their numbers, at most BLOCK_GROUPS of `near`. Without
  * minima all of them may. */
@@ -462,8 +461,7 @@ static __global__ void __launch_bounds__(COLLECTORS)
     }
 }
 
-/* ---- Columns of their own: all at once, by a warp a row ---------------------------------------
- */
+/* ---- Columns of their own: all at once, by a warp a row -------------------------------------- */
 
 /* The words of up to T tiles stay in registers, and nobody else has a word for the row's list. */
 template <int R, int T>

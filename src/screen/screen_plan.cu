@@ -79,8 +79,7 @@ typedef struct plan_shared {
     unsigned long long skipped;
 } plan_shared;
 
-/* ---- The schedule ------------------------------------------------------------------------------
- */
+/* ---- The schedule ---------------------------------------------------------------------------- */
 
 static __device__ plan_walk walk_of(const plan_args &a)
 {

@@ -11,8 +11,8 @@
 
 typedef struct kin_screen_gpu_prepared {
     kin_distance distance;
-    kin_screen_gpu_rows
-        rows; /* of the matrix, or of the stripe of it that begins with row `first` */
+    /* of the matrix, or of the stripe of it that begins with row `first` */
+    kin_screen_gpu_rows rows;
     int64_t first;
     /* All rows are groups of their own and none is degenerate: of groups only rows and count are
      * set. Otherwise groups are as from kin_groups_make, by rows of `rows`. */

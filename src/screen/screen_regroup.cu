@@ -129,8 +129,7 @@ int kin_screen_gpu_launch_regroup(kin_gpu_stream *stream, const kin_screen_gpu_r
     return kin_gpu_launched();
 }
 
-/* ---- Blocks of their own -----------------------------------------------------------------------
- */
+/* ---- Blocks of their own --------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(THREADS) spread_kernel(const kin_screen_gpu_spread job)
 {

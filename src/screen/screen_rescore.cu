@@ -269,8 +269,7 @@ static __device__ __forceinline__ void write_row(const kin_screen_gpu_write &job
     }
 }
 
-/* ---- Keys, and what they are for --------------------------------------------------------------
- */
+/* ---- Keys, and what they are for ------------------------------------------------------------- */
 
 /* Who a crew works for. */
 typedef struct asker {

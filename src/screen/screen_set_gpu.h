@@ -103,9 +103,9 @@ typedef struct kin_screen_gpu_set {
     int64_t padded; /* a multiple of KIN_SCREEN_GPU_BLOCK; padding never passes a test */
     const unsigned char *rounded;      /* padded x row_bytes, halves or signed bytes */
     const kin_screen_gpu_facts *facts; /* padded */
-    const kin_screen_gpu_word
-        *half;                   /* padded: half_j of the comment above; of padding
-                               KIN_SCREEN_GPU_PAD_*, like its term: twice it is beyond 32 bits */
+    /* padded: half_j of the comment above; of padding KIN_SCREEN_GPU_PAD_*, like its term: twice it
+     * is beyond 32 bits */
+    const kin_screen_gpu_word *half;
     const unsigned char *starts; /* padded x KIN_START_BYTES, columns of bytes alone; or NULL */
     int32_t start_shift;         /* screen_start.h */
     const uint32_t *ids;         /* points: position -> row */
@@ -129,6 +129,13 @@ typedef struct kin_screen_gpu_lists {
     double *reach;    /* rows; +inf until k were seen; padding: -inf (integers: -1) */
     uint8_t *lost;    /* rows: 1 where candidates were lost for want of room */
 } kin_screen_gpu_lists;
+
+/* A candidate with its canonical key. */
+typedef struct kin_screen_gpu_pair {
+    double key;
+    uint32_t id;
+    uint32_t unused;
+} kin_screen_gpu_pair;
 
 /* Work of the screen: a block of rows against some of its tiles of columns. */
 typedef struct kin_screen_gpu_unit {

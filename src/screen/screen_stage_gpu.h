@@ -87,8 +87,8 @@ typedef struct kin_screen_gpu_work {
     bool graph;                        /* rows are the columns, each pair serves both ends */
     const kin_screen_gpu_home *homes;  /* search: of each block, in host memory; NULL: not known */
     const kin_screen_gpu_balls *balls; /* search: of the columns, where they serve; or NULL */
-    struct kin_screen_gpu_work
-        *back; /* search: kin_screen_gpu_work_run_both; NULL: pairs serve one end */
+    /* search: kin_screen_gpu_work_run_both; NULL: pairs serve one end */
+    struct kin_screen_gpu_work *back;
     /* A graph, set before the work is made: each member of the team that is in lockstep has the
      * same sets and makes the same calls. Lists are then whole where their rows' owner is. */
     bool shared;
@@ -105,8 +105,8 @@ typedef struct kin_screen_gpu_work {
     const kin_screen_gpu_worst *near;
     const float *points_radii;
     double near_share; /* of all pairs, about */
-    kin_screen_gpu_coarse
-        coarse;      /* with `near`, where kin_screen_gpu_is_wide: the groups of near tiles */
+    /* with `near`, where kin_screen_gpu_is_wide: the groups of near tiles */
+    kin_screen_gpu_coarse coarse;
     int32_t *before; /* of kin_screen_gpu_tighten */
     /* A graph's shadows, by the positions of rows (screen_shadow_gpu.c): what stages screen, and
      * what they let pass waits for the look. rounded NULL: they screen the rows themselves. */

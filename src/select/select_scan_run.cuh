@@ -187,8 +187,7 @@ enum {
     SCAN_CAREFUL_STEP = 1024 /* values between two looks at the buffer */
 };
 
-/* ---- The sample's arithmetic, which the host needs for the size of the buffer -------------------
- */
+/* ---- The sample's arithmetic, which the host needs for the size of the buffer ---------------- */
 
 /* The rank in a sample of S of n values whose value at least k of all values reach, with a chance
  * of some 10^-8 that they do not; lambda = k S / n. Poisson's tail by its normal one, and 6. */

@@ -194,8 +194,7 @@ static kith_status draw_rows(training *t, int64_t count, uint64_t seed)
     return kin_parallel(t->cells->job->ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, t);
 }
 
-/* ---- Sets of near rows ------------------------------------------------------------------------
- */
+/* ---- Sets of near rows ----------------------------------------------------------------------- */
 
 typedef struct joining {
     int64_t rows;

@@ -20,8 +20,7 @@
 static const uint64_t USUAL_PART_BYTES = (uint64_t)1 << 30;
 enum { SHARE_OF_A_PART = 4 };
 
-/* ---- A filter's part --------------------------------------------------------------------------
- */
+/* ---- A filter's part ------------------------------------------------------------------------- */
 
 static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, kin_hold *hold)
 {
@@ -46,8 +45,7 @@ static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, kin_hold
     return KITH_OK;
 }
 
-/* ---- A part -----------------------------------------------------------------------------------
- */
+/* ---- A part ---------------------------------------------------------------------------------- */
 
 static kith_status ask_nearest(const kin_truth *t, kin_truth_part *part, kith_report *report)
 {
@@ -121,8 +119,7 @@ static bool lacks_memory(kith_status status)
     return status == KITH_E_LIMIT || status == KITH_E_MEMORY || status == KITH_E_DEVICE_MEMORY;
 }
 
-/* ---- All parts --------------------------------------------------------------------------------
- */
+/* ---- All parts ------------------------------------------------------------------------------- */
 
 static int64_t part_rows(const kin_truth *t, const kith_matrix *matrix, int64_t row)
 {
@@ -209,8 +206,7 @@ static kith_status advance(kin_truth *t, kith_matrix *rows)
                               return_rows, rows);
 }
 
-/* ---- Beside a search --------------------------------------------------------------------------
- */
+/* ---- Beside a search ------------------------------------------------------------------------- */
 
 /* Writing states takes at most so large a part of the time: of small parts not each has one. */
 enum { SHARE_OF_STATES = 20 };
@@ -379,8 +375,7 @@ static kith_status find(kin_truth *t)
     return status;
 }
 
-/* ---- The call ---------------------------------------------------------------------------------
- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, kin_truth *t)
 {

@@ -85,8 +85,7 @@ static inline double kin_truth_distance(const kin_truth *truth, uint64_t id, dou
     return id == KITH_ID64_NONE ? none : kin_metric_distance(truth->metric, key);
 }
 
-/* ---- The plain reference (shard_truth_lists.c) ------------------------------------------------
- */
+/* ---- The plain reference (shard_truth_lists.c) ----------------------------------------------- */
 
 /* Told of keys of a query, an index into those that were asked, and rows of the corpus from `first`
  * on. Called by several threads, never for the same query by two. */
@@ -131,8 +130,7 @@ kith_status kin_truth_clean(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
 
-/* ---- The certificate (shard_truth_certificate.c) ----------------------------------------------
- */
+/* ---- The certificate (shard_truth_certificate.c) --------------------------------------------- */
 
 /* What a ground truth says about itself: a JSON object beside it, one fact a line, always in the
  * same order, so that equal truths have equal certificates; docs/format.md has an example. */

@@ -29,8 +29,7 @@ kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file)
     return KITH_OK;
 }
 
-/* ---- The lines, both ways ---------------------------------------------------------------------
- */
+/* ---- The lines, both ways -------------------------------------------------------------------- */
 
 /* A certificate on its way out, to the writer, or in, from the front of a text. `right` becomes
  * false where the text is not as it was written; what is wrong after that stays as it is. */

@@ -16,8 +16,7 @@
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 enum { USUAL_SAMPLE = 10 };
 
-/* ---- What it is asked for, checked once -------------------------------------------------------
- */
+/* ---- What it is asked for, checked once ------------------------------------------------------ */
 
 static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
 {
@@ -88,8 +87,7 @@ kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t cou
     return kin_fingerprint_make(ctx, &t->queries, &t->asked);
 }
 
-/* ---- Points of the files that the certificate names -------------------------------------------
- */
+/* ---- Points of the files that the certificate names ------------------------------------------ */
 
 typedef struct opened {
     kith_ctx *ctx;
@@ -135,8 +133,7 @@ static void close_all(void *owner, void *files)
     kin_free(o->ctx, o->matrices);
 }
 
-/* ---- Checksums --------------------------------------------------------------------------------
- */
+/* ---- Checksums ------------------------------------------------------------------------------- */
 
 static kith_status check_file(kith_ctx *ctx, const char *path, const kin_certified_file *said)
 {
@@ -181,8 +178,7 @@ static kith_status check_all(kin_truth *t, const kin_certificate *c)
         c->filters ? "" : ", none");
 }
 
-/* ---- Some queries anew ------------------------------------------------------------------------
- */
+/* ---- Some queries anew ----------------------------------------------------------------------- */
 
 typedef struct sampled {
     kin_truth *truth;
@@ -233,8 +229,7 @@ static void hear(void *arg, int64_t query, int64_t first, const double *keys, in
     }
 }
 
-/* ---- What the files say -----------------------------------------------------------------------
- */
+/* ---- What the files say ---------------------------------------------------------------------- */
 
 /* ids, or ids64; distances may be NULL. */
 typedef struct told {
@@ -458,8 +453,7 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     return hold_counts(&s, c);
 }
 
-/* ---- The whole --------------------------------------------------------------------------------
- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static void take_certificate(kin_truth *t, const kin_certificate *c)
 {

@@ -279,8 +279,7 @@ void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, int
 void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, float *box);
 kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i, float *box);
 
-/* ---- Points in leaves, one at a time; the nodes above are joined after ------------------------
- */
+/* ---- Points in leaves, one at a time; the nodes above are joined after ----------------------- */
 
 /* Behind the points of the leaf, which has a lane left. lost: what the row lost, rounded up. */
 void kin_tree_leaf_put(kin_tree *tree, int64_t leaf, const float *row, uint32_t id, float lost);

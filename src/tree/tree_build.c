@@ -226,8 +226,7 @@ static kith_status round_all(kin_tree_build *b)
     return kin_parallel(b->ctx, "tree", kin_ceil_div(b->points, ROWS_A_TASK), round_rows, b);
 }
 
-/* ---- Levels -----------------------------------------------------------------------------------
- */
+/* ---- Levels ---------------------------------------------------------------------------------- */
 
 static float *box_room(const kin_tree_build *b, int32_t thread)
 {
@@ -279,8 +278,7 @@ static kith_status build_levels(kin_tree_build *b)
     return kin_parallel(b->ctx, "tree", (int64_t)1 << b->subtree_level, build_subtree, b);
 }
 
-/* ---- Memory -----------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 int64_t kin_tree_leaf_points(int32_t cols)
 {

@@ -32,8 +32,7 @@ static inline int32_t kin_tree_gpu_wide(int32_t cols)
 uint64_t kin_tree_gpu_bytes(int64_t points, int32_t cols, int64_t leaf_points);
 uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_points);
 
-/* ---- Sizes ------------------------------------------------------------------------------------
- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 /* Room of a list in a first walk; dtype: of the corpus; most_short: that shared memory holds
  * (tree_kernels.h). */

@@ -101,8 +101,7 @@ void kin_tree_queries_free(kith_ctx *ctx, kin_tree_queries *queries)
     memset(queries, 0, sizeof *queries);
 }
 
-/* ---- Packets ----------------------------------------------------------------------------------
- */
+/* ---- Packets --------------------------------------------------------------------------------- */
 
 static int64_t packets_of(const kin_tree_job *j)
 {
@@ -184,8 +183,7 @@ static kith_status send_packet(void *arg, int64_t packet, int32_t thread)
     return j->wanted > 0 ? write_packet(w) : j->end(w);
 }
 
-/* ---- A few packets first -----------------------------------------------------------------------
- */
+/* ---- A few packets first --------------------------------------------------------------------- */
 
 static kith_status try_packet(void *arg, int64_t task, int32_t thread)
 {
@@ -224,8 +222,7 @@ static kith_status decide(kin_tree_job *j, int64_t rows, bool *declined)
     return KITH_OK;
 }
 
-/* ---- A job ------------------------------------------------------------------------------------
- */
+/* ---- A job ----------------------------------------------------------------------------------- */
 
 static void name_room(kin_layout *layout, void *arg)
 {

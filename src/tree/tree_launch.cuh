@@ -34,8 +34,7 @@ static inline unsigned kin_tree_gpu_blocks_for(int64_t count, int64_t a_block)
     return (unsigned)((count + a_block - 1) / a_block);
 }
 
-/* ---- A tree while it is made (tree_build.cu), until its leaves are (tree_build_leaves.cu) -----
- */
+/* ---- A tree while it is made (tree_build.cu), until its leaves are (tree_build_leaves.cu) ---- */
 
 /* Where a node is cut: keys below low go left, and the first `rank` of those from it on, in the
  * order (key, number). Each digit that is found raises low, until it is a key and only keys that

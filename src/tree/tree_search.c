@@ -86,8 +86,7 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
     return kin_tree_job_run(&j, NULL, queries, &declined);
 }
 
-/* ---- A small tree before that ------------------------------------------------------------------
- */
+/* ---- A small tree before that ---------------------------------------------------------------- */
 
 /* So many rows, spread over a matrix. */
 static kith_matrix spread(const kith_matrix *matrix, int64_t rows)
@@ -144,8 +143,7 @@ kith_status kin_tree_foresee(kith_ctx *ctx, const kith_matrix *corpus, const kit
     return KITH_OK;
 }
 
-/* ---- Engine -----------------------------------------------------------------------------------
- */
+/* ---- Engine ---------------------------------------------------------------------------------- */
 
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kin_request *request, const kith_neighbors *out, bool *declined)
@@ -158,8 +156,7 @@ kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     return *declined ? KITH_OK : kin_tree_job_run(&j, corpus, queries, declined);
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------
- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 /* What kin_tree_search holds. rows: ids; counted: a plan's tree is as large as it says. */
 static void plan_search(kin_layout *plan, kin_tree_job *j, const kith_matrix *queries, int64_t rows,
@@ -381,8 +378,7 @@ kith_status kin_tree_radius_search(kith_ctx *ctx, const kin_prepared *corpus, co
     return status;
 }
 
-/* ---- Before there is a tree -------------------------------------------------------------------
- */
+/* ---- Before there is a tree ------------------------------------------------------------------ */
 
 static kith_matrix every(const kith_matrix *matrix, int64_t step)
 {

@@ -13,8 +13,7 @@
 
 typedef float f32x4 __attribute__((vector_size(16)));
 
-/* ---- Order of components ----------------------------------------------------------------------
- */
+/* ---- Order of components --------------------------------------------------------------------- */
 
 static uint32_t order_of(float x)
 {
@@ -32,8 +31,7 @@ static float component_of(uint64_t word)
     return x;
 }
 
-/* ---- Boxes -------------------------------------------------------------------------------------
- */
+/* ---- Boxes ----------------------------------------------------------------------------------- */
 
 #if defined(__SSE__)
 /* The compiler makes no such instruction of a comparison of vectors. */
@@ -117,8 +115,7 @@ static int32_t widest_column(const kin_tree_build *b, const float *box)
     return widest;
 }
 
-/* ---- A median ----------------------------------------------------------------------------------
- */
+/* ---- A median -------------------------------------------------------------------------------- */
 
 /* Quickselect without a branch that depends on the words: which side of a pivot a word is on is a
  * coin toss, and half of the tosses would be guessed wrong. The pivot comes from a sorted sample
@@ -184,8 +181,7 @@ uint64_t kin_tree_median(uint64_t *words, int64_t count, int64_t rank)
     return words[rank];
 }
 
-/* ---- Nodes, by one thread ----------------------------------------------------------------------
- */
+/* ---- Nodes, by one thread -------------------------------------------------------------------- */
 
 static void note_split(kin_tree *tree, int64_t node, int32_t column, float split)
 {
@@ -259,8 +255,7 @@ void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, flo
     split_node(b, level, i, box, (node_rows){.from = b->rows});
 }
 
-/* ---- Large nodes, by all threads ---------------------------------------------------------------
- */
+/* ---- Large nodes, by all threads ------------------------------------------------------------- */
 
 static node_points chunk_points(const kin_tree_build *b, int64_t task)
 {
@@ -484,8 +479,7 @@ void kin_tree_join(kin_tree *tree, int64_t node)
     tree->lost[node] = fmaxf(tree->lost[2 * node], tree->lost[2 * node + 1]);
 }
 
-/* ---- Rows that are dealt to leaves ------------------------------------------------------------
- */
+/* ---- Rows that are dealt to leaves ----------------------------------------------------------- */
 
 /* Idea. From the node on that is dealt to a thread, or where its rows fit into a core's own cache,
  * they are copied to a plot once, and move with their numbers at every split, between its two

@@ -89,8 +89,7 @@ static void name_counts(kin_layout *layout, void *job)
     a->dealings = kin_layout_array(layout, most, sizeof *a->dealings);
 }
 
-/* ---- Where new points go -----------------------------------------------------------------------
- */
+/* ---- Where new points go --------------------------------------------------------------------- */
 
 static int64_t leaf_of_word(uint64_t word)
 {
@@ -148,8 +147,7 @@ static kith_status count_points(adding *a)
     return KITH_OK;
 }
 
-/* ---- Which nodes are dealt anew ----------------------------------------------------------------
- */
+/* ---- Which nodes are dealt anew -------------------------------------------------------------- */
 
 static dealing dealing_of(const kin_tree *tree, int64_t node, int32_t level)
 {
@@ -223,8 +221,7 @@ static bool plan_dealings(adding *a)
     return true;
 }
 
-/* ---- Dealing -----------------------------------------------------------------------------------
- */
+/* ---- Dealing --------------------------------------------------------------------------------- */
 
 static void gather_ids(const adding *a, const dealing *d, uint32_t *ids)
 {
@@ -282,8 +279,7 @@ static kith_status deal(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------
- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 /* New points of leaves that have lanes for them. */
 static void append(const adding *a)
@@ -371,8 +367,7 @@ kith_status kin_tree_add(kith_ctx *ctx, const kin_prepared *corpus, int64_t firs
     return status;
 }
 
-/* ---- Removing ----------------------------------------------------------------------------------
- */
+/* ---- Removing -------------------------------------------------------------------------------- */
 
 typedef struct removing {
     kin_tree *tree;

@@ -304,8 +304,7 @@ void kin_tree_walk_run(kin_tree_walk *w)
     }
 }
 
-/* ---- Memory -----------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void name_lists(kin_layout *layout, int32_t cols, int64_t wanted, kin_tree_walk *walk)
 {

@@ -185,8 +185,7 @@ static inline bool kin_tree_list_add(kin_tree_list *list, uint64_t word)
     return list->count == list->capacity;
 }
 
-/* ---- A packet on its way ------------------------------------------------------------------------
- */
+/* ---- A packet on its way --------------------------------------------------------------------- */
 
 /* A node that some queries of the packet have still to see. */
 typedef struct kin_tree_visit {

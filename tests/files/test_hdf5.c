@@ -303,8 +303,7 @@ static void narrow_integers(void **state)
     kith_points_free(points);
 }
 
-/* ---- A truth as ann-benchmarks has it ---------------------------------------------------------
- */
+/* ---- A truth as ann-benchmarks has it -------------------------------------------------------- */
 
 static void check_text(hid_t file, const char *name, const char *wanted)
 {

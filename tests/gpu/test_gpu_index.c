@@ -649,8 +649,7 @@ static void glances_of_many(void **state)
     assert_false(s8[2]);
 }
 
-/* ---- Rows that come to an index of rows on the device -------------------------------------------
- */
+/* ---- Rows that come to an index of rows on the device ---------------------------------------- */
 
 enum { AT_FIRST = 50100, FEW_AT_FIRST = 9700, COME = 1200, KINDS = 4, LEAVE_EACH = 9 };
 

@@ -198,8 +198,7 @@ static void indexes_keep_blocks(void **state)
     pool_free(p);
 }
 
-/* ---- Pools that have too little, or what cannot be used ----------------------------------------
- */
+/* ---- Pools that have too little, or what cannot be used -------------------------------------- */
 
 static bool is_whole(kith_ctx *ctx, kith_status status, const kith_neighbors *wanted,
                      const kith_neighbors *got)

@@ -214,8 +214,7 @@ void reference_graph_give(const kin_graph_gpu_give *job)
     }
 }
 
-/* ---- Two graphs as published ------------------------------------------------------------------
- */
+/* ---- Two graphs as published ----------------------------------------------------------------- */
 
 void reference_graph_halve(const kin_graph_gpu_halve *job)
 {

@@ -59,8 +59,7 @@ static inline kin_bound_row bounds_of(const kin_screen_gpu_set *set, int64_t pos
     return (kin_bound_row){(double)facts->norm, (double)facts->lost};
 }
 
-/* ---- Costs: screen_cost.cuh and screen_list.cuh ------------------------------------------------
- */
+/* ---- Costs: screen_cost.cuh and screen_list.cuh ---------------------------------------------- */
 
 static inline uint32_t order_of(kin_screen_gpu_type type, kin_screen_gpu_word cost)
 {

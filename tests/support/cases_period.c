@@ -19,8 +19,7 @@
 
 enum { MOST_COLS = 19, ROWS = 700, QUERIES = 90, K = 7 };
 
-/* ---- The truth --------------------------------------------------------------------------------
- */
+/* ---- The truth ------------------------------------------------------------------------------- */
 
 static double value_of(const kith_matrix *m, int64_t row, int32_t col)
 {
@@ -107,8 +106,7 @@ static void rank_row(box *b, const kith_matrix *asked, int64_t i)
     }
 }
 
-/* ---- Points -----------------------------------------------------------------------------------
- */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 typedef enum shape { UNIFORM = 0, BORDER, GRID, CLUSTER, SHAPES } shape;
 
@@ -183,8 +181,7 @@ static void box_free(box *b)
     test_rows_free(&b->points);
 }
 
-/* ---- Answers ----------------------------------------------------------------------------------
- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static void succeed(kith_ctx *ctx, kith_status status)
 {
@@ -428,8 +425,7 @@ static void test_tree_of_many(void **state)
     printf("period: a graph of %d points by the tree, as all pairs have it\n", (int)many);
 }
 
-/* ---- Indexes ----------------------------------------------------------------------------------
- */
+/* ---- Indexes --------------------------------------------------------------------------------- */
 
 static kith_index *index_of(kith_ctx *ctx, const box *b, kith_method method)
 {
@@ -518,8 +514,7 @@ static void test_indexes(void **state)
     printf("period: kept indexes, in memory, in files, and changed, answer as new ones\n");
 }
 
-/* ---- A filter ----------------------------------------------------------------------------------
- */
+/* ---- A filter -------------------------------------------------------------------------------- */
 
 static void test_filter(void **state)
 {
@@ -553,8 +548,7 @@ static void test_filter(void **state)
     printf("period: a filter's rows alone\n");
 }
 
-/* ---- Refused -----------------------------------------------------------------------------------
- */
+/* ---- Refused --------------------------------------------------------------------------------- */
 
 static void refuse(kith_ctx *ctx, const box *b, const kith_search_params *params, kith_status why,
                    const char *words)

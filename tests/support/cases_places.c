@@ -19,8 +19,7 @@
 
 enum { ROWS = 600, QUERIES = 80, K = 7 };
 
-/* ---- Places -----------------------------------------------------------------------------------
- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 typedef enum scene {
     GLOBE = 0,
@@ -140,8 +139,7 @@ static void world_free(world *w)
     test_rows_free(&w->points);
 }
 
-/* ---- The bound ---------------------------------------------------------------------------------
- */
+/* ---- The bound ------------------------------------------------------------------------------- */
 
 static void load(const test_rows *rows, int64_t row, double *values)
 {
@@ -193,8 +191,7 @@ static void test_bound(void **state)
     }
 }
 
-/* ---- Answers ----------------------------------------------------------------------------------
- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static void succeed(kith_ctx *ctx, kith_status status)
 {
@@ -306,8 +303,7 @@ static void test_trials(void **state)
     printf("places: %d worlds by the tree, with the bytes of all pairs\n", count);
 }
 
-/* ---- Many --------------------------------------------------------------------------------------
- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 static long double true_angle(const double *q, const double *c)
 {
@@ -387,8 +383,7 @@ static void test_many(void **state)
            gpu ? "who asks" : "auto", (int)MANY);
 }
 
-/* ---- Indexes, filters, both -------------------------------------------------------------------
- */
+/* ---- Indexes, filters, both ------------------------------------------------------------------ */
 
 static void check_index(kith_ctx *ctx, const world *w, const kith_index *index)
 {
@@ -503,8 +498,7 @@ static void test_filter_and_both(void **state)
     printf("places: a filter's rows alone, and both directions, are the same by the tree\n");
 }
 
-/* ---- Refused -----------------------------------------------------------------------------------
- */
+/* ---- Refused --------------------------------------------------------------------------------- */
 
 static void refuse(kith_ctx *ctx, const world *w, const kith_search_params *params, kith_status why,
                    const char *words)

@@ -200,8 +200,7 @@ kin_gpu *test_reference_team(kith_ctx *ctx, const int32_t *indices, int32_t coun
     return gpu;
 }
 
-/* ---- One --------------------------------------------------------------------------------------
- */
+/* ---- One ------------------------------------------------------------------------------------- */
 
 kin_gpu *test_reference_gpu(kith_ctx *ctx, uint64_t budget)
 {

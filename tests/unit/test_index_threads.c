@@ -200,8 +200,7 @@ static void limits_are_of_calls(void **state)
     (void)printf("a limit holds for the call that makes or changes a corpus\n");
 }
 
-/* ---- Several threads --------------------------------------------------------------------------
- */
+/* ---- Several threads ------------------------------------------------------------------------- */
 
 typedef struct shared {
     kith_index *corpus;
@@ -325,8 +324,7 @@ static void threads_search_and_change(void **state)
     test_rows_free(&all);
 }
 
-/* ---- A forked process -------------------------------------------------------------------------
- */
+/* ---- A forked process ------------------------------------------------------------------------ */
 
 static void *search_on(void *arg)
 {

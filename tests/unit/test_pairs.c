@@ -521,8 +521,7 @@ static void a_sample_is_told_as_such(void **state)
     (void)printf("%d times a sample was told as the beginning of one phase\n", h.begun);
 }
 
-/* ---- Plans, mistakes --------------------------------------------------------------------------
- */
+/* ---- Plans, mistakes ------------------------------------------------------------------------- */
 
 static void plans_tell_how_many(void **state)
 {
@@ -592,8 +591,7 @@ static void mistakes_are_told(void **state)
     (void)printf("what is wrong is told, with its name\n");
 }
 
-/* ---- A GPU ------------------------------------------------------------------------------------
- */
+/* ---- A GPU ----------------------------------------------------------------------------------- */
 
 static void a_device_agrees(void **state)
 {

@@ -19,8 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- Files ------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static void files_hold_what_was_told(void **state)
 {
@@ -282,8 +281,7 @@ static void what_others_left_is_refused(void **state)
     (void)printf("another job's leftovers are refused, torn and changed ones made again\n");
 }
 
-/* ---- Lies -------------------------------------------------------------------------------------
- */
+/* ---- Lies ------------------------------------------------------------------------------------ */
 
 typedef struct pair_item {
     uint32_t ids[2];

@@ -154,8 +154,7 @@ static void instruction_sets(void **state)
     test_trees_end(&t, "every instruction set");
 }
 
-/* ---- The oracle, and what one thread and several say ------------------------------------------
- */
+/* ---- The oracle, and what one thread and several say ----------------------------------------- */
 
 /* Nothing of the library finds the truth: doubles, pair by pair. */
 static void oracle(void **state)

@@ -20,8 +20,7 @@
 
 enum { ROWS = 600, COLS = 5, K = 8, PIECE = 1 << 20 };
 
-/* ---- An allocator that counts ------------------------------------------------------------------
- */
+/* ---- An allocator that counts ---------------------------------------------------------------- */
 
 typedef struct counting {
     uint64_t held;
@@ -69,8 +68,7 @@ static kith_report report_of(const kith_ctx *ctx)
     return report;
 }
 
-/* ---- Calls inside calls -----------------------------------------------------------------------
- */
+/* ---- Calls inside calls ---------------------------------------------------------------------- */
 
 static void take_and_give_back(kith_ctx *ctx, uint64_t bytes)
 {

@@ -49,8 +49,7 @@ static void trials_are_the_oracles(void **state)
         trials, (long long)tied, (long long)recounted);
 }
 
-/* ---- Little memory, mistakes of allocation ----------------------------------------------------
- */
+/* ---- Little memory, mistakes of allocation --------------------------------------------------- */
 
 static test_truths_input *input_plain(kith_metric metric, uint64_t seed)
 {
@@ -126,8 +125,7 @@ static void allocations_that_fail_are_survived(void **state)
                  failed, tried);
 }
 
-/* ---- Files ------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static void jobs_go_on(void **state)
 {

@@ -20,8 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Within a radius --------------------------------------------------------------------------
- */
+/* ---- Within a radius ------------------------------------------------------------------------- */
 
 typedef struct range_answer {
     int64_t offsets[MOST_QUERIES + 1];

@@ -48,8 +48,7 @@ typedef struct search_job {
     unsigned long long *met; /* [slot][pairs, leaves], added to */
 } search_job;
 
-/* ---- Errors and memory ------------------------------------------------------------------------
- */
+/* ---- Errors and memory ----------------------------------------------------------------------- */
 
 static void stop(const char *what, const char *detail)
 {
