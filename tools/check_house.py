@@ -268,7 +268,8 @@ def names_of_no_file(root, rooms):
                 yield f"{path.relative_to(root)}: {name}"
 
 
-KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\((?:[^()]|\([^()]*\))*\)\s*)?(\w+)\s*\(")
+BOUNDS = r"(?:__launch_bounds__\((?:[^()]|\([^()]*\))*\)\s*)?"
+KERNEL = re.compile(rf"__global__\s+{BOUNDS}void\s+{BOUNDS}(\w+)\s*\(")
 
 READ = {  # what was said to a person is looked into
     ".c": re.compile(r"\b(?:strstr|strn?cmp|strchr|sscanf|memcmp)\([^;]*\b(?:kith_ctx_detail|\w*detail|\w*reason)\b"),

@@ -6,7 +6,7 @@
  *
  * Rows are N(0, 1)^d on the host, k = 10. Each work is measured three times, a warm-up and then the
  * median of 5 runs: with all of the device, and within --memory MIB (default 512) with uploads that
- * are waited for and with uploads ahead (gpu/gpu_ahead.h).
+ * are waited for and with uploads ahead (gpu/gpu_ahead.c).
  *
  *   whole     ms with all of the device; upload and download included
  *   waiting   ms in chunks and stripes, every upload before its computation

@@ -10,7 +10,7 @@ of the three.
   low    near a surface of three dimensions: a linear map of three columns, tanh, and 1 % noise
 
 A line ends with auto's time over the sooner way's. Prices in src/tree/tree_cost.c are by such lines. Exit status: 1
-where auto takes too long (bench/README.md says what that is), 77 where there is no such device.
+where ids differ or auto takes too long (bench/README.md says what that is), 77 where there is no such device.
 """
 import argparse
 import os
@@ -129,7 +129,7 @@ def run(device, options):
         if time.monotonic() > end:
             break
     print(f"auto: {count} jobs, {len(late)} take more than {RATIO} times the sooner way's time and "
-          f"{SHORT_MS[options.device]:g} ms")
+          f"{SHORT_MS[options.device]:g} ms more")
     for each in late:
         print("  " + each)
     return 1 if late else 0

@@ -173,8 +173,7 @@ kith_status kin_exact_gpu_batch_search(kith_ctx *ctx, const kin_exact_gpu_corpus
 kith_status kin_exact_gpu_runs_arrange(kin_screen_gpu_work *work, kin_screen_gpu_prepared *points,
                                        int32_t run);
 
-/* ---- Radius: what its driver (exact_radius_gpu.c) and its screen (exact_radius_screen_gpu.c)
- * share --- */
+/* ---- Radius: what exact_radius_gpu.c and exact_radius_screen_gpu.c share --------------------- */
 
 /* Finds for one call of the library. */
 typedef struct kin_exact_gpu_radius_job {

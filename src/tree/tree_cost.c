@@ -26,7 +26,7 @@
  *               avx512, avx2, portable: nine real catalogues and 100,000 and 1,000,000 uniform and
  *               coloured points in 3 to 30 columns, 100 to 10,000 queries, k = 10 (bench_tree.py
  *               runs such jobs); building, and what precedes the first pair: 30,000 to 1,000,000
- *               points in 3 to 24 columns, one query (bench_auto.py)
+ *               points in 3 to 24 columns, one query
  *   places      of one thread, 64 to 100,000 places, 10 to 5,000 queries, k = 1 to 1,000, avx2 and
  *               portable: 28 and 90 ns a key, of which a query needs some seven for each of its k
  *   shared      of one thread, graphs within groups of 50 to 1,600 rows in 8 to 768 columns, k = 10

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The theorem of exact_shadow.h on the rows that the screen sees: the distance of two shadows, less
- * what both have lost, is never above the distance of the rows; searches and graphs with shadows
- * give the bytes of those without. A basis that is not what it says must be seen to fail. */
+ * The theorem of screen_corpus.h on the rows that the screen sees: the distance of two shadows,
+ * less what both have lost, is never above the distance of the rows; searches and graphs with
+ * shadows give the bytes of those without. A basis that is not what it says must be seen to fail.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
