@@ -244,9 +244,12 @@ def _rows_lie_well(array: np.ndarray[Any, Any]) -> bool:
 
 
 def sparse_rows(x: Any) -> Any:
-    """x by rows, in a type of the library that SciPy has."""
+    """x by rows, in a type of the library that SciPy has: halves, which it has not, as float32."""
     x = x.tocsr()
-    return x.astype(_wanted(x.data, "the sparse matrix"), copy=False)
+    wanted = _wanted(x.data, "the sparse matrix")
+    if wanted == np.float16:
+        wanted = np.dtype(np.float32)
+    return x.astype(wanted, copy=False)
 
 
 def _dense(x: Any, name: str, limit: int = 0) -> np.ndarray[Any, Any]:

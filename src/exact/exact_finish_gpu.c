@@ -315,8 +315,8 @@ static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32
     return status;
 }
 
-/* Without room for a second try: canonical keys of all pairs at once. */
-static kith_status solve_all(const rerun *r, int64_t count)
+/* Ids of the lost rows, in place of their positions. */
+static kith_status name_rows(const rerun *r, int64_t count)
 {
     const kin_screen_gpu_device *on = &r->a->on;
     const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
@@ -331,6 +331,13 @@ static kith_status solve_all(const rerun *r, int64_t count)
         KIN_TRY(kin_gpu_download(on->ctx, on->gpu, r->positions + first, ids,
                                  (uint64_t)some * sizeof *ids));
     }
+    return KITH_OK;
+}
+
+/* Without room for a second try: canonical keys of all pairs at once. */
+static kith_status solve_all(const rerun *r, int64_t count)
+{
+    KIN_TRY(name_rows(r, count));
     return kin_exact_gpu_answers_solve(r->a, r->rows, r->cols, r->positions, count);
 }
 

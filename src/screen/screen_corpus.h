@@ -132,11 +132,13 @@ int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN
 /* The type of integer costs. */
 const kin_tile_kernel *kin_type_integer(kin_isa isa);
 
-/* Whether so few points, or so many ids wanted of them, take s16 or a finer type without a try and
- * never have shadows; and whether there are enough for a try of this type. */
+/* Whether so few points, or so many ids wanted of them, begin at a finer type where its words take
+ * little, take s16 without a try and never have shadows; and whether there are enough for a try of
+ * this type. */
 bool kin_type_settled(int64_t points, int64_t k);
 bool kin_type_has_pilot(const kin_tile_kernel *kernel, int64_t points, int64_t k);
-/* The type that comes first: of few points the finest that takes little more than the cheapest. */
+/* The type that comes first: of few points the finest of those that take little more than the one
+ * before. */
 int kin_type_first(const kin_tile_kernel *const *ladder, int64_t cols, int64_t points, int64_t k);
 
 /* What a try says of a type: it leaves few candidates, and (almost) no list overflows; or more; or
@@ -160,7 +162,7 @@ kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
 /* ---- A trial --------------------------------------------------------------------------------- */
 
 /* A few rows of a corpus, screened against all of it: what is learned of a job before it is done,
- * at a few thousandths of its price. */
+ * at a few thousandths of its price, or hundredths where it is small. */
 
 enum { KIN_TRIAL_ROWS = KIN_BLOCK_STEP };
 

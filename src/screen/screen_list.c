@@ -194,7 +194,7 @@ static void compact_by_cost(kin_lists *lists, int64_t row)
     if (reach < lists->reach[row]) {
         lists->reach[row] = reach;
     }
-    int64_t kept = lead;
+    int64_t kept = lead; /* its worst is the reach */
     for (int64_t i = lead; i < count; i++) {
         const double limit = kin_bound_limit(frame->bound, lists->reach[row], frame->kappa, own,
                                              bound_of(lists, words[i]));

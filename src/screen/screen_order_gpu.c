@@ -13,7 +13,7 @@
  *
  * Cost. A screen of n x n / 64 pairs, of n x 4,096 from 262,144 points on and of n x n / 256 to
  * n x n / 128 from one million on, as far as 262,144 pivots, and one more rounding of all points.
- * The rounded copies of at most 256 pivots go to the host, for a tenth of a millisecond.
+ * The few pivots are put in order by one block of threads, in 0.05 to 0.07 ms.
  *
  * With 262,144 points of 1,000 clusters, a pivot for every 256 points leaves a third of the
  * clusters without one: 6 % of the rows' seeds then prove so little that lists overflow. One for

@@ -2,7 +2,7 @@
  *
  * A cheap type screens fast and leaves candidates; a finer one screens slower and leaves few. Which
  * is better depends on the data, so the data is asked: a pilot of one tile of rows is screened
- * against the whole corpus, which costs a few thousandths of the job.
+ * against the whole corpus, which costs a few thousandths of the job, of a small one hundredths.
  */
 #include "screen/screen_corpus.h"
 

@@ -370,6 +370,12 @@ class Memory(unittest.TestCase):
             self.assertEqual(found.distances.dtype, truth.distances.dtype)
             self.assertEqual(found.distances.tobytes(), truth.distances.tobytes())
             self.assertEqual(found.indices.tobytes(), truth.indices.tobytes())
+        halves = scipy.sparse.csr_matrix(x)
+        halves.data = halves.data.astype(np.float16)  # SciPy keeps them, and computes with none
+        found = kith.knn(halves, x[:30].astype(np.float16), 20)
+        truth = kith.knn(x.astype(np.float16), x[:30].astype(np.float16), 20)
+        self.assertEqual(found.distances.dtype, truth.distances.dtype)
+        self.assertEqual(found.distances.tobytes(), truth.distances.tobytes())
         large = scipy.sparse.csr_matrix(np.array([[0, 2**53 + 1]]))
         with self.assertRaisesRegex(ValueError, "the sparse matrix has whole numbers up to 9007"):
             kith.knn(large, large, 1)

@@ -132,7 +132,7 @@ class Searching(unittest.TestCase):
             kith.knn_graph(x, 3, algorithm="kd_tree", tune={"tree_height": 5})
         with self.assertRaisesRegex(ValueError, "batch is -2, must be 0 to 4194304"):
             kith.knn(x, x, 3, tune={"pipeline": "hybrid", "batch": -2})
-        with self.assertRaisesRegex(ValueError, "batch is 4 and the pipeline"):
+        with self.assertRaisesRegex(ValueError, "batch is 4, and the pipeline hybrid alone"):
             kith.knn(x, x, 3, tune={"pipeline": "matrix", "batch": 4})
         with self.assertRaisesRegex(ValueError, "leaf_buffer is 1, must be 2 to 4194304"):
             kith.knn(x, x, 3, tune={"pipeline": "buffer_tree", "leaf_buffer": 1})

@@ -296,7 +296,8 @@ static void refusals(void **state)
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "no method of selection");
     params.select = KITH_SELECT_HEAP;
     params.pipeline = KITH_PIPELINE_FUSED;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "KITH_PIPELINE_MATRIX");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT,
+                       "the pipeline matrix alone has a choice");
     params.select = KITH_SELECT_AUTO;
     params.pipeline = KITH_PIPELINE_HYBRID;
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_UNSUPPORTED,
@@ -305,12 +306,13 @@ static void refusals(void **state)
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "must be 0 to 1024");
     params.sample = 8;
     params.pipeline = KITH_PIPELINE_MATRIX;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "KITH_PIPELINE_HYBRID");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT,
+                       "the pipeline hybrid alone has one");
     params.sample = 0;
     params.batch = 100;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100 and the");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100, and the pipeline");
     params.pipeline = KITH_PIPELINE_FUSED;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100 and the");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100, and the pipeline");
     params.pipeline = KITH_PIPELINE_HYBRID;
     for (int i = 0; i < 3; i++) {
         static const int32_t wrong[] = {-1, (1 << 22) + 1, INT32_MIN};
