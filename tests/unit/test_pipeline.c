@@ -310,9 +310,11 @@ static void refusals(void **state)
                        "the pipeline hybrid alone has one");
     params.sample = 0;
     params.batch = 100;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100, and the pipeline");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT,
+                       "batch is 100, and the pipeline");
     params.pipeline = KITH_PIPELINE_FUSED;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100, and the pipeline");
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT,
+                       "batch is 100, and the pipeline");
     params.pipeline = KITH_PIPELINE_HYBRID;
     for (int i = 0; i < 3; i++) {
         static const int32_t wrong[] = {-1, (1 << 22) + 1, INT32_MIN};
