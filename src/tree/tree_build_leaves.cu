@@ -172,8 +172,9 @@ KIN_DEVICE bool find_plot_digits(const plot &p, const plot_share &s,
     if (first == 0) {
         p.room.base[j] = before;
     }
-    __syncthreads(); /* sums before nodes are known, the scan's room is free */
+    /* Before the barrier: behind it who finds the digit writes it, while others may be late. */
     kin_tree_gpu_cut cut = p.room.cuts[j];
+    __syncthreads(); /* sums before nodes are known, cuts are read, the scan's room is free */
     const bool shifted = cut.shift > 0;
     if (kin_tree_gpu_find_digit(counts, before - p.room.base[j], first, digit, cut)) {
         p.room.cuts[j] = cut;
