@@ -8,7 +8,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 build=${1:-build}
 shift || true
-small="test_gpu_paths test_graph_near_gpu test_graph_groups_gpu test_graph_fill_gpu test_graph_links_gpu test_graph_lists_gpu test_graph_samples_gpu"
+small="test_gpu_paths test_tree_build_gpu test_graph_near_gpu test_graph_groups_gpu test_graph_fill_gpu test_graph_links_gpu test_graph_lists_gpu test_graph_samples_gpu"
 tools=("$@")
 [ ${#tools[@]} = 0 ] && tools=(memcheck racecheck initcheck synccheck)
 sanitizer=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
