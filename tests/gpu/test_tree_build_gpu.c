@@ -11,6 +11,7 @@
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "host/host_clock.h"
+#include "support/support_answers.h"
 #include "support/support_gpu.h"
 #include "support/support_placed.h"
 #include "support/support_shapes.h"
@@ -18,6 +19,8 @@
 #include "tree/tree_walk.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -384,6 +387,80 @@ static void large(void **state)
     test_settle("large trees", (int64_t)(sizeof jobs / sizeof *jobs));
 }
 
+/* ---- Beside other work ----------------------------------------------------------------------- */
+
+typedef struct neighbour_job {
+    test_rows points;
+    atomic_bool ended;
+    int64_t graphs;
+    kith_status status;
+} neighbour_job;
+
+/* Graphs of all pairs by a context of its own, until it is told to end. */
+static void *keep_busy(void *arg)
+{
+    enum { K = 5 };
+    neighbour_job *job = arg;
+    kith_ctx *ctx = test_gpu_ctx(1, 0);
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors out = test_answer_make(job->points.matrix.rows, K);
+    params.k = K;
+    while (job->status == KITH_OK && !atomic_load(&job->ended)) {
+        job->status = kith_graph(ctx, &job->points.matrix, &params, &out, NULL);
+        job->graphs += 1;
+    }
+    test_answer_free(&out);
+    kith_ctx_free(ctx);
+    return NULL;
+}
+
+/* Where blocks of one launch wait for each other's time, what one warp reads late has changed: a
+ * barrier that is missing shows there, once in some dozen trees, and in large ones only. */
+static void beside_other_work(void **state)
+{
+    static const struct {
+        test_shape shape;
+        int64_t points;
+        int32_t cols;
+        int64_t leaf_points;
+    } jobs[] = {{SHAPE_LINE, 4000000, 3, 48},
+                {SHAPE_CLUSTERS, 1000000, 3, 96},
+                {SHAPE_GAUSS, 300000, 4, 32}};
+    const int turns = test_is_slow_build() ? 2 : 60;
+    const int64_t share = test_is_slow_build() ? 100 : 1;
+    (void)state;
+    uint64_t seed = 93;
+    neighbour_job busy = {.points = test_rows_make(KITH_F32, 60000 / share, 40, 0)};
+    pthread_t beside;
+    test_shape_fill(&busy.points, SHAPE_GAUSS, false, &seed);
+    assert_int_equal(pthread_create(&beside, NULL, keep_busy, &busy), 0);
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        problem p = {.name = test_shape_name(jobs[i].shape),
+                     .metric = KITH_EUCLIDEAN,
+                     .leaf_points = jobs[i].leaf_points,
+                     .rows = test_rows_make(KITH_F32, jobs[i].points / share, jobs[i].cols, 0)};
+        pair_of_trees t;
+        test_shape_fill(&p.rows, jobs[i].shape, false, &seed);
+        begin_pair(&p, &t);
+        for (int turn = 0; turn < turns; turn++) {
+            const kin_screen_gpu_device on = device();
+            kin_tree_gpu_free(&on, &t.tree);
+            test_must(make_device(&p, &t));
+            compare_trees(&p, &t.host, &t.tree);
+        }
+        end_pair(&t);
+        test_rows_free(&p.rows);
+    }
+    atomic_store(&busy.ended, true);
+    assert_int_equal(pthread_join(beside, NULL), 0);
+    assert_int_equal(busy.status, KITH_OK);
+    printf("%" PRId64 " graphs beside %d trees\n", busy.graphs,
+           turns * (int)(sizeof jobs / sizeof *jobs));
+    test_rows_free(&busy.points);
+    test_settle("trees beside other work, again and again",
+                turns * (int64_t)(sizeof jobs / sizeof *jobs));
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* With ever larger budgets, until one serves. */
@@ -442,10 +519,12 @@ static int begin(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(shapes, begin), cmocka_unit_test_setup(types, begin),
-        cmocka_unit_test_setup(sizes, begin), cmocka_unit_test_setup(large, begin),
-        cmocka_unit_test_setup(memory_runs_out, begin)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(shapes, begin),
+                                       cmocka_unit_test_setup(types, begin),
+                                       cmocka_unit_test_setup(sizes, begin),
+                                       cmocka_unit_test_setup(large, begin),
+                                       cmocka_unit_test_setup(beside_other_work, begin),
+                                       cmocka_unit_test_setup(memory_runs_out, begin)};
     return test_gpu_is_absent()
                ? TEST_SKIPPED
                : cmocka_run_group_tests(tests, test_device_open, test_device_close);
