@@ -17,7 +17,9 @@ typedef struct kin_tree_cost {
     int64_t queries;
     int32_t cols;
     bool allowed;       /* the metric has a tree, and the shape one that may win */
-    double unit;        /* points of a leaf, and of a list */
+    double leaf;        /* its points */
+    int64_t wanted;     /* ids of a list */
+    bool graph;         /* lists have the row that asks */
     double tree_start;  /* whatever the job */
     double tree_point;  /* of the corpus, built */
     double tree_query;  /* rounded, sorted, its way down, its list finished */
@@ -78,6 +80,9 @@ bool kin_tree_goes_unasked(const kin_tree_cost *cost);
 bool kin_tree_cannot_lose(const kin_tree_cost *cost);
 /* Points, and queries, of the small tree: as many as cost little beside all pairs. */
 int64_t kin_tree_sample_of(const kin_tree_cost *cost);
+/* Ids that a query of so many points asks for: as many as lie within the reach that its list has in
+ * the whole tree. */
+int64_t kin_tree_sample_ids(const kin_tree_cost *cost, int64_t points);
 
 /* What a small tree says of the whole one, or the shapes alone. */
 typedef enum kin_tree_verdict {
@@ -86,15 +91,13 @@ typedef enum kin_tree_verdict {
     KIN_TREE_TAKE, /* it wins by far: build it, and keep to it */
 } kin_tree_verdict;
 
-/* A small tree, and what a query looked at in the mean. */
+/* A small tree, and what a query looked at in the mean for kin_tree_sample_ids. */
 typedef struct kin_tree_seen {
     double points;
     double pairs;
 } kin_tree_seen;
 
-/* smaller: a tree of fewer points, NULL: there was none. */
-kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, const kin_tree_seen *seen,
-                                const kin_tree_seen *smaller);
+kin_tree_verdict kin_tree_judge(const kin_tree_cost *cost, const kin_tree_seen *seen);
 /* share: of all pairs, that packets looked at; stands: nothing is to be built. */
 bool kin_tree_wins(const kin_tree_cost *cost, double share, bool stands);
 

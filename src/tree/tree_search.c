@@ -109,10 +109,10 @@ static kith_status ask_small_tree(kith_ctx *ctx, const kith_matrix *corpus,
     const bool graph = queries == NULL;
     const kith_matrix few = graph ? some : spread(queries, sample);
     kin_tree_job j = job_of(ctx, &like, graph, NULL);
-    j.wanted_ids = kin_min_i64(request->k, some.rows);
+    j.wanted_ids = kin_tree_sample_ids(cost, some.rows);
     const kith_status status = kin_tree_job_try(&j, &some, graph ? NULL : &few, &tried);
     const kin_tree_seen seen = {tried.points, tried.pairs};
-    *verdict = kin_tree_judge(cost, &seen, NULL);
+    *verdict = kin_tree_judge(cost, &seen);
     return status;
 }
 

@@ -286,16 +286,17 @@ static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_screen_gpu_rows
 
 /* A small tree of the corpus, asked by its own points (NULL) or by some of the rows that ask. */
 static kith_status ask_small_tree(const kin_screen_gpu_device *on, const kin_tree_gpu_corpus *c,
-                                  const kin_exact_gpu_query *query, const kin_screen_gpu_rows *rows,
+                                  const kin_tree_cost *cost, const kin_screen_gpu_rows *rows,
                                   int64_t count, kin_tree_seen *seen)
 {
     const kin_screen_gpu_prepared *corpus = &c->prepared;
     const kin_groups *groups = &corpus->groups;
-    const int64_t wanted = kin_request_ids(query->request, rows == NULL, c->points.rows);
     kin_tree_gpu_asked points = {.count = count};
     kin_tree_gpu tree = {0};
-    kin_tree_gpu_solver solver = {
-        .on = *on, .tree = &tree, .corpus = corpus, .wanted = (int32_t)kin_min_i64(wanted, count)};
+    kin_tree_gpu_solver solver = {.on = *on,
+                                  .tree = &tree,
+                                  .corpus = corpus,
+                                  .wanted = (int32_t)kin_tree_sample_ids(cost, count)};
     KIN_HOLD(hold, on->ctx);
     kith_status status = ask_spread(&solver, &hold, NULL, groups->firsts, groups->count, &points);
     KIN_THEN(status,
@@ -311,24 +312,22 @@ static kith_status ask_small_tree(const kin_screen_gpu_device *on, const kin_tre
 /* A larger one where that costs little and the least does not win by far: what a query looks at
  * grows the slower the more points there are. */
 static kith_status ask_small_trees(const kin_screen_gpu_device *on, const kin_tree_gpu_corpus *c,
-                                   const kin_exact_gpu_query *query,
-                                   const kin_screen_gpu_rows *rows, const kin_tree_cost *cost,
+                                   const kin_tree_cost *cost, const kin_screen_gpu_rows *rows,
                                    bool *takes)
 {
     const int64_t points = c->prepared.groups.count;
     const int64_t least = kin_min_i64(cost->least_sample, points);
     const int64_t most = kin_min_i64(kin_tree_sample_of(cost), points);
     kin_tree_seen seen;
-    KIN_TRY(ask_small_tree(on, c, query, rows, least, &seen));
-    kin_tree_verdict verdict = kin_tree_judge(cost, &seen, NULL);
+    KIN_TRY(ask_small_tree(on, c, cost, rows, least, &seen));
+    kin_tree_verdict verdict = kin_tree_judge(cost, &seen);
     if (verdict != KIN_TREE_TAKE && most > least) {
-        const kin_tree_seen smaller = seen;
-        const kith_status status = ask_small_tree(on, c, query, rows, most, &seen);
+        const kith_status status = ask_small_tree(on, c, cost, rows, most, &seen);
         if (status == KITH_E_DEVICE_MEMORY) { /* its lists found no room: the first word stands */
             kin_forgive(on->ctx);
         } else {
             KIN_TRY(status);
-            verdict = kin_tree_judge(cost, &seen, &smaller);
+            verdict = kin_tree_judge(cost, &seen);
         }
     }
     *takes = verdict != KIN_TREE_DECLINE;
@@ -356,13 +355,13 @@ kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *
         cost_of(query->request, &corpus->points, corpus->prepared.groups.count, queries);
     *takes = kin_tree_gpu_named(query->request) || kin_tree_goes_unasked(&cost);
     if (*takes || queries == NULL) {
-        return *takes ? KITH_OK : ask_small_trees(&on, corpus, query, NULL, &cost, takes);
+        return *takes ? KITH_OK : ask_small_trees(&on, corpus, &cost, NULL, takes);
     }
     kin_screen_gpu_prepared prepared;
     const kin_screen_gpu_source source =
         source_of(query, 0, kin_min_i64(queries->rows, ASKED_FIRST));
     KIN_TRY(kin_screen_gpu_prepare_queries(&on, &source, NULL, &prepared));
-    const kith_status status = ask_small_trees(&on, corpus, query, &prepared.rows, &cost, takes);
+    const kith_status status = ask_small_trees(&on, corpus, &cost, &prepared.rows, takes);
     kin_screen_gpu_prepared_free(ctx, corpus->gpu, &prepared);
     return status;
 }

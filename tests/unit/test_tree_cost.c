@@ -139,7 +139,8 @@ static kin_tree_cost long_lists(int32_t cols, int64_t k, double *all, double *tr
     const kin_request request = {.distance = {.metric = KITH_EUCLIDEAN, .cols = cols}, .k = k};
     const kin_tree_cost c = kin_tree_cost_gpu(&request, 1000000, 4000, k, false);
     *all = 4000.0 * (1e6 * c.pairs_pair + c.pairs_query);
-    *tree = c.tree_start + 1e6 * c.tree_point + 4000.0 * (c.tree_query + c.unit * c.tree_pair);
+    const double unit = c.leaf + (double)c.wanted;
+    *tree = c.tree_start + 1e6 * c.tree_point + 4000.0 * (c.tree_query + unit * c.tree_pair);
     return c;
 }
 
