@@ -76,7 +76,7 @@ enum { LEAST_SAMPLE = 4096, LEAST_SAMPLE_GPU = 16384 };
 static const double SMALL_SHARE = 1.0 / 12.0;
 static const double SAFE_SHARE = 1.0 / 2.0;
 static const double SAMPLE_SHARE = 1.0 / 20.0;
-static const double LEAST_SAMPLE_SHARE = 1.0 / 6.0;
+static const double LEAST_SAMPLE_SHARE = 1.0 / 5.0;
 /* Of a sample's points, that its queries may look at. */
 static const double SAMPLE_LOOKS = 1.0 / 4.0;
 /* The tree must win by this much before it is taken. */
