@@ -87,6 +87,9 @@ set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
     # -Wextra by its parts: as a whole it forbids a constant of an enum beside a number, which is C.
     "SHELL:-Xcompiler -Wall,-Wunused-parameter,-Wsign-compare,-Wtype-limits,-Wempty-body,-Werror")
 
+# The newest is last, and its PTX there, too: kernels that begin early (gpu_stream.cuh) wait in code for
+# sm_90 and later alone, so a later chip must not assemble an older one's.
+list(SORT archs_wanted COMPARE NATURAL)
 set(archs "")
 foreach(arch ${archs_wanted})
   list(APPEND archs ${arch}-real)

@@ -40,6 +40,26 @@ static inline int kin_gpu_launched(void)
         }                                         \
     } while (0)
 
+/* ---- Shared memory --------------------------------------------------------------------------- */
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+/* A kernel may have all the shared memory of a block, whatever the launch behind this needs: the
+ * limit is the kernel's on its device, so that a smaller one, which another thread sets for its own
+ * launch, would refuse this one. What a launch does not take, others may have. */
+template <typename Kernel>
+static inline cudaError_t kin_gpu_allow_shared(const kin_gpu_stream *stream, Kernel *kernel)
+{
+    cudaFuncAttributes its;
+    const cudaError_t asked = cudaFuncGetAttributes(&its, kernel);
+    const int most = stream->shared_bytes - (int)its.sharedSizeBytes;
+    return asked != cudaSuccess || its.maxDynamicSharedSizeBytes == most
+               ? asked
+               : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+#endif
+
 /* ---- Kernels that come at once behind another ------------------------------------------------ */
 
 #ifdef __CUDACC__

@@ -376,14 +376,17 @@ static kith_status fetch_all(kith_ctx *ctx, kin_gpu *gpu, void *base, uint64_t i
                              const int64_t *firsts)
 {
     const int32_t parts = gpu->seat->parts;
+    kith_status status = KITH_OK;
     for (int32_t turn = 1; turn < parts; turn++) {
         const int32_t p = (gpu->seat->part + turn) % parts;
         const uint64_t at = (uint64_t)firsts[p] * item_bytes;
         const uint64_t bytes = (uint64_t)(firsts[p + 1] - firsts[p]) * item_bytes;
-        KIN_TRY(kin_gpu_copy_from(ctx, gpu, p, (char *)base + at,
-                                  (const char *)kin_gpu_shown(gpu, p) + at, bytes));
+        KIN_THEN(status, kin_gpu_copy_from(ctx, gpu, p, (char *)base + at,
+                                           (const char *)kin_gpu_shown(gpu, p) + at, bytes));
     }
-    return kin_gpu_wait(ctx, gpu);
+    KIN_KEEP(status,
+             kin_gpu_wait(ctx, gpu)); /* of a failure, too: copies from others are on their way */
+    return status;
 }
 
 kith_status kin_gpu_gather(kith_ctx *ctx, kin_gpu *gpu, void *base, uint64_t item_bytes,

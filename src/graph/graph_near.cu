@@ -267,8 +267,7 @@ extern "C" int kin_graph_gpu_launch_near_tiles(kin_gpu_stream *stream,
         a.wanted = (int32_t)min(count, (int64_t)LEAST_SAMPLE);
     }
     const int bytes = (int)sizeof(near_shared);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(near_tiles_kernel,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, near_tiles_kernel));
     near_tiles_kernel<<<(unsigned)((rows + ROWS - 1) / ROWS), THREADS, (size_t)bytes,
                         stream->stream>>>(a);
     return kin_gpu_launched();

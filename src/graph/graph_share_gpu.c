@@ -166,14 +166,16 @@ static kith_status take_sent(const kin_graph_gpu_run *run, uint64_t *words, int3
 static kith_status fetch_least(const kin_graph_gpu_run *run, uint64_t *words, int64_t a_point)
 {
     const kin_graph_gpu_share *share = &run->share;
+    kith_status status = KITH_OK;
     for (int32_t turn = 1; turn < share->parts; turn++) {
         const int32_t p = (share->part + turn) % share->parts;
         const slots *theirs = kin_gpu_shown(run->on.gpu, p);
-        KIN_TRY(theirs->counts[share->part] <= (uint64_t)theirs->room
-                    ? take_sent(run, words, p, theirs)
-                    : take_whole(run, words, a_point, p, theirs));
+        KIN_THEN(status, theirs->counts[share->part] <= (uint64_t)theirs->room
+                             ? take_sent(run, words, p, theirs)
+                             : take_whole(run, words, a_point, p, theirs));
     }
-    return kin_gpu_wait(run->on.ctx, run->on.gpu);
+    KIN_KEEP(status, kin_gpu_wait(run->on.ctx, run->on.gpu)); /* of a failure, too: others wait */
+    return status;
 }
 
 kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *words,

@@ -501,7 +501,7 @@ static int walk_launch_all(kin_gpu_stream *stream, const walk_shape &s, int64_t 
     if (bytes > stream->shared_bytes) {
         return (int)cudaErrorInvalidConfiguration;
     }
-    KIN_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, kernel));
     return kin_gpu_launch_behind(stream, kernel, grid, job, s, more...);
 }
 

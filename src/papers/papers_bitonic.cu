@@ -319,9 +319,7 @@ static int shared_launch(kin_gpu_stream *stream, const kin_select_job *task, con
     const int bytes = CHUNK_BYTES + (int)(p->run * (int64_t)sizeof(word));
     const bool cut = p->parts > 1;
     const dim3 grid((unsigned)p->parts, (unsigned)min(task->rows, (int64_t)UINT16_MAX));
-    /* The same for every K: a smaller one beside it must not lower what this launch needs. */
-    KIN_CUDA_TRY(cudaFuncSetAttribute(
-        part_kernel<Value>, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * CHUNK_BYTES));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, part_kernel<Value>));
     part_kernel<Value><<<grid, THREADS, (size_t)bytes, stream->stream>>>(
         *task, (int32_t)p->run, p->part, cut ? runs : answer, cut ? p->run : task->k);
     KIN_CUDA_TRY_LAUNCH();

@@ -128,9 +128,7 @@ static int compare_launch(kin_gpu_stream *stream, const kin_papers_comparing *jo
     }
     /* There are at most as many packets as queries. */
     const int64_t blocks = (job->count + warps - 1) / warps;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(compare_kernel<NORM, WIDE, LISTS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, compare_kernel<NORM, WIDE, LISTS>));
     compare_kernel<NORM, WIDE, LISTS>
         <<<(unsigned)(blocks < most ? blocks : most), (unsigned)(warps * KIN_TREE_GPU_PACKET),
            (size_t)(warps * bytes), stream->stream>>>(*job, shape);

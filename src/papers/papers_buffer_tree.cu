@@ -321,8 +321,7 @@ static int end_by(kin_gpu_stream *stream, const kin_papers_buffers *job, int64_t
     while (warps > 1 && warps * bytes > stream->shared_bytes) {
         warps /= 2;
     }
-    KIN_CUDA_TRY(cudaFuncSetAttribute(
-        end_kernel<LISTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, end_kernel<LISTS>));
     end_kernel<LISTS>
         <<<blocks_for(job->walk.count, (int64_t)warps * KIN_TREE_GPU_PACKET),
            (unsigned)(warps * KIN_TREE_GPU_PACKET), (size_t)(warps * bytes), stream->stream>>>(

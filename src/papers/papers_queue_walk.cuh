@@ -489,8 +489,7 @@ static int queue_launch(kin_gpu_stream *stream, const kin_select_job *given,
     task.buffer_size = kin_queue_buffer(given);
     if (Kind::buffer == 0) {
         bytes = task.buffer_size * KIN_QUEUE_LANES * (int32_t)sizeof(typename Value::word);
-        KIN_CUDA_TRY(cudaFuncSetAttribute(queue_kernel<Value, Kind>,
-                                          cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+        KIN_CUDA_TRY(kin_gpu_allow_shared(stream, queue_kernel<Value, Kind>));
     }
     queue_kernel<Value, Kind>
         <<<(unsigned)warps, KIN_QUEUE_LANES, (size_t)bytes, stream->stream>>>(task, *run);

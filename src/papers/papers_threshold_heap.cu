@@ -310,9 +310,7 @@ static int threshold_heap_launch(kin_gpu_stream *stream, const kin_select_job *t
     KIN_CUDA_TRY_LAUNCH();
     const size_t bytes =
         p.shared ? (size_t)task->k * (size_t)width_of(task->rows) * sizeof(word) : 0;
-    /* The same for every k: a smaller one beside it must not lower what this launch needs. */
-    KIN_CUDA_TRY(cudaFuncSetAttribute(
-        heap_kernel<Value>, cudaFuncAttributeMaxDynamicSharedMemorySize, stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, heap_kernel<Value>));
     heap_kernel<Value><<<(unsigned)p.batches, BATCH, bytes, stream->stream>>>(
         *task, lists, p.room, counts, p.shared ? NULL : (word *)(scratch + p.heaps),
         (word *)scratch);

@@ -319,8 +319,7 @@ template <int NT> static int launch_near(kin_gpu_stream *stream, const kin_scree
     const int64_t blocks = (job->rows.points + KIN_SCREEN_GPU_BLOCK - 1) / KIN_SCREEN_GPU_BLOCK;
     const int64_t pieces = (job->balls.padded / KIN_SCREEN_GPU_TILE + WARPS - 1) / WARPS;
     const size_t bytes = product_bytes(job->rows.frame.row_bytes, NT * 8);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(near_groups_kernel<NT>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, near_groups_kernel<NT>));
     return kin_gpu_launch_behind(stream, near_groups_kernel<NT>,
                                  kin_gpu_grid{(unsigned)(blocks * pieces), THREADS, bytes}, *job,
                                  pieces);
@@ -469,8 +468,7 @@ template <int NT> static int launch_meet(kin_gpu_stream *stream, const kin_scree
     const int64_t blocks = (job->rows.points + KIN_SCREEN_GPU_BLOCK - 1) / KIN_SCREEN_GPU_BLOCK;
     const int64_t pieces = (job->balls.padded / KIN_SCREEN_GPU_TILE + WARPS - 1) / WARPS;
     const size_t bytes = product_bytes(job->rows.frame.row_bytes, NT * 8);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(meet_kernel<NT>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, meet_kernel<NT>));
     return kin_gpu_launch_behind(stream, meet_kernel<NT>,
                                  kin_gpu_grid{(unsigned)(blocks * pieces), THREADS, bytes}, *job,
                                  pieces);

@@ -145,17 +145,13 @@ template <int STEPS> static __global__ void best_kernel(const kin_screen_gpu_bes
 }
 
 template <int STEPS>
-static int best_launch(cudaStream_t stream, const kin_screen_gpu_best *job, int32_t threads)
+static int best_launch(kin_gpu_stream *stream, const kin_screen_gpu_best *job, int32_t threads)
 {
     const int32_t room = kin_sort_width(job->k + threads * STEPS);
     const size_t bytes = (size_t)room * BYTES_A_PLACE;
-    /* The same for every k: a smaller one beside it must not lower what this launch needs. With
-     * `fill` it is a little above the 48 KiB that need no asking, far below what a block may have.
-     */
-    KIN_CUDA_TRY(cudaFuncSetAttribute(best_kernel<STEPS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      MOST_ROOM * BYTES_A_PLACE));
-    best_kernel<STEPS><<<(unsigned)job->rows, (unsigned)threads, bytes, stream>>>(*job, room);
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, best_kernel<STEPS>));
+    best_kernel<STEPS>
+        <<<(unsigned)job->rows, (unsigned)threads, bytes, stream->stream>>>(*job, room);
     return kin_gpu_launched();
 }
 
@@ -187,6 +183,6 @@ int kin_screen_gpu_launch_best(kin_gpu_stream *stream, const kin_screen_gpu_best
         return (int)cudaErrorInvalidValue;
     }
     const bool few = job->rows < stream->processors;
-    return few ? best_launch<FEW_STEPS>(stream->stream, job, FEW_THREADS)
-               : best_launch<MANY_STEPS>(stream->stream, job, MANY_THREADS);
+    return few ? best_launch<FEW_STEPS>(stream, job, FEW_THREADS)
+               : best_launch<MANY_STEPS>(stream, job, MANY_THREADS);
 }

@@ -440,8 +440,7 @@ static int rescore_launch(kin_gpu_stream *stream, const kin_screen_gpu_rescore *
     const size_t bytes = crew_bytes(s) * (size_t)crews;
     const int64_t wished = (job->rows + crews - 1) / crews;
     const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(rescore_kernel<STEP, DTYPE, TRANSFORMS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, rescore_kernel<STEP, DTYPE, TRANSFORMS>));
     const kin_gpu_grid grid = {(unsigned)(wished < most ? wished : most),
                                (unsigned)(s.crew * crews), bytes};
     return kin_gpu_launch_behind(stream, rescore_kernel<STEP, DTYPE, TRANSFORMS>, grid, *job, s);
@@ -580,8 +579,7 @@ static int rescue_launch(kin_gpu_stream *stream, const kin_screen_gpu_rescue *jo
     if (s.places <= job->done.lists.k) {
         return (int)cudaErrorInvalidValue;
     }
-    KIN_CUDA_TRY(cudaFuncSetAttribute(rescue_kernel<STEP, DTYPE, TRANSFORMS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, rescue_kernel<STEP, DTYPE, TRANSFORMS>));
     const kin_gpu_grid grid = {(unsigned)(job->done.rows * job->slices), BLOCK, bytes};
     return kin_gpu_launch_behind(stream, rescue_kernel<STEP, DTYPE, TRANSFORMS>, grid, *job, s);
 }

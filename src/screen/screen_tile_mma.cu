@@ -578,8 +578,7 @@ static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
     }
     const size_t bytes = (size_t)bytes_of(&p, p.stages, p.resident);
     int blocks = 0;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(mma_screen_kernel<TYPE, MODE, ACC>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, mma_screen_kernel<TYPE, MODE, ACC>));
     KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         &blocks, mma_screen_kernel<TYPE, MODE, ACC>, THREADS, bytes));
     if (blocks < 1) {

@@ -292,8 +292,7 @@ static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
     }
     const size_t bytes = 1024 + (size_t)p.rows_at + (size_t)bytes_of_rows(p) +
                          (size_t)p.stages * (size_t)p.stage_bytes;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(wgmma_screen_kernel<TYPE, MODE, STEPS, ACC>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, wgmma_screen_kernel<TYPE, MODE, STEPS, ACC>));
     wgmma_screen_kernel<TYPE, MODE, STEPS, ACC>
         <<<(unsigned)stream->processors, shape<STARTS>::THREADS, bytes, stream->stream>>>(
             p, row_map, col_map);

@@ -395,8 +395,7 @@ static int rows_launch(kin_gpu_stream *stream, const kin_select_job *task, const
     typedef typename Value::word word;
     constexpr int32_t groups = THREADS / (WARPS * KIN_WARP);
     constexpr int32_t bytes = groups * (int32_t)sizeof(group_memory<word, WARPS>);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(rows_kernel<Value, WARPS, THREADS, BLOCKS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, rows_kernel<Value, WARPS, THREADS, BLOCKS>));
     rows_kernel<Value, WARPS, THREADS, BLOCKS>
         <<<(unsigned)((p->groups + groups - 1) / groups), THREADS, bytes, stream->stream>>>(
             *task, p->parts, p->part, (word *)((char *)task->scratch + p->buffers), answers);
@@ -408,8 +407,7 @@ static int words_launch(kin_gpu_stream *stream, const kin_select_job *task, cons
 {
     constexpr int32_t bytes = (int32_t)sizeof(group_memory<Word, BLOCK_THREADS / KIN_WARP>);
     char *scratch = (char *)task->scratch;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(words_kernel<Word>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, words_kernel<Word>));
     words_kernel<Word><<<(unsigned)task->rows, BLOCK_THREADS, bytes, stream->stream>>>(
         *task, (const Word *)(scratch + p->between), p->parts * task->k,
         (Word *)(scratch + p->buffers), (Word *)scratch);

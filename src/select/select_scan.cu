@@ -271,10 +271,7 @@ template <typename Value> static int launch_job(kin_gpu_stream *stream, const sc
     const size_t shared_bytes =
         sizeof(scan_memory<Value>) + (size_t)job.capacity * (size_t)place_bytes(job.task.dtype);
     int blocks = 0;
-    /* Always the most, so that two threads' launches do not take it from each other. */
-    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_rows_kernel<Value>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, scan_rows_kernel<Value>));
     KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scan_rows_kernel<Value>,
                                                                SCAN_THREADS, shared_bytes));
     const int64_t parts = job.task.rows * job.runs;

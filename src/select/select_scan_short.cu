@@ -315,8 +315,7 @@ static int launch_rows(kin_gpu_stream *stream, const kin_select_job *task)
     constexpr int SHARED_BYTES = threads_of<W> * R * (int)sizeof(typename Value::word);
     const int64_t blocks = (task->rows + ROWS_A_BLOCK - 1) / ROWS_A_BLOCK;
     const int64_t most = (int64_t)stream->processors * 64 * (ROWS / ROWS_A_BLOCK);
-    KIN_CUDA_TRY(cudaFuncSetAttribute(scan_short_kernel<Value, R, W, Small>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, scan_short_kernel<Value, R, W, Small>));
     scan_short_kernel<Value, R, W, Small><<<(unsigned)(blocks < most ? blocks : most),
                                             threads_of<W>, SHARED_BYTES, stream->stream>>>(*task);
     return kin_gpu_launched();

@@ -138,9 +138,7 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
     const int32_t places = places_of(stream, job);
     const int64_t most = (int64_t)stream->processors * 64;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(finish_long_kernel<STEP, DTYPE, WRAPS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, finish_long_kernel<STEP, DTYPE, WRAPS>));
     finish_long_kernel<STEP, DTYPE, WRAPS>
         <<<(unsigned)(job->count < most ? job->count : most), BLOCK, block_bytes(places),
            stream->stream>>>(*job, places);

@@ -413,9 +413,7 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
     while (warps > 1 && warps * bytes > stream->shared_bytes) {
         warps /= 2;
     }
-    KIN_CUDA_TRY(cudaFuncSetAttribute(finish_kernel<STEP, DTYPE, WRAPS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, finish_kernel<STEP, DTYPE, WRAPS>));
     if (reads_near<STEP, DTYPE>(*job) && job->place0 == 0) {
         bring_near_kernel<<<kin_tree_gpu_blocks_for(job->tree.blocks * KIN_TREE_LANES,
                                                     KIN_SCREEN_GPU_THREADS),

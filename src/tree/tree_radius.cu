@@ -234,9 +234,7 @@ static int radius_launch(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
     shape.stack = (int32_t)((job->walk.tree.height + 1) * KIN_TREE_GPU_PACKET * sizeof(uint16_t));
     const int64_t packets = (job->walk.count + KIN_TREE_GPU_PACKET - 1) / KIN_TREE_GPU_PACKET;
     const int64_t bytes = (int64_t)shape.rows + shape.stack;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(radius_kernel<NORM, WIDE, finder>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, radius_kernel<NORM, WIDE, finder>));
     radius_kernel<NORM, WIDE, finder>
         <<<(unsigned)((packets + TREE_WARPS - 1) / TREE_WARPS), TREE_WARPS * KIN_TREE_GPU_PACKET,
            (size_t)(TREE_WARPS * bytes), stream->stream>>>(*job, shape);

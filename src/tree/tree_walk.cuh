@@ -611,10 +611,7 @@ static int tree_launch(kin_gpu_stream *stream, const kin_tree_gpu_walk *job,
     while (warps > 1 && warps * bytes > stream->shared_bytes) {
         warps /= 2;
     }
-    /* Once and for all, so that no thread takes from another what it has asked for. */
-    KIN_CUDA_TRY(cudaFuncSetAttribute(walk_kernel<NORM, WIDE, LISTS>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      stream->shared_bytes));
+    KIN_CUDA_TRY(kin_gpu_allow_shared(stream, walk_kernel<NORM, WIDE, LISTS>));
     walk_kernel<NORM, WIDE, LISTS>
         <<<(unsigned)((packets + warps - 1) / warps), (unsigned)(warps * KIN_TREE_GPU_PACKET),
            (size_t)(warps * bytes), stream->stream>>>(*job, shape);
