@@ -147,8 +147,9 @@ static kith_status take(kin_screen_gpu_work *w, cast_rows *cast, double share)
 
 /* ---- Of a few axes --------------------------------------------------------------------------- */
 
-/* Beyond the largest component of the sample's shadows. */
-static const double HEADROOM = 1.2;
+/* Beyond the largest component of the sample's shadows: what is cut off of one row widens the
+ * limits of all. */
+static const double HEADROOM = 1.3;
 
 /* The mean shadow of the sample, and the step of bytes about it. */
 typedef struct spread {

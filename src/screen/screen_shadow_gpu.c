@@ -345,8 +345,7 @@ static kith_status make_axes(learning *l, int32_t given, double least,
     kith_status status = learn(l, given, &taken);
     if (status == KITH_OK && taken.axes > 0) {
         const kin_screen_gpu_frame *frame = &l->work->rows.frame;
-        const double saved =
-            screen_price(used_bytes(frame)) - axes_price(taken.axes, taken.bytes);
+        const double saved = screen_price(used_bytes(frame)) - axes_price(taken.axes, taken.bytes);
         l->axes.count = taken.axes;
         l->work->cast_worth = given != 0 ? 1.0 : saved / pass_price(frame, taken.bytes);
         if (taken.bytes) {
@@ -390,7 +389,8 @@ static kith_status choose(kin_screen_gpu_work *work, const kin_screen_gpu_prepar
         return KITH_OK;
     }
     kin_log(work->on.ctx, 2, "bytes take %.2f ps a pair at least, full rows %.2f", as_bytes, full);
-    return make_bytes(work, points, (BYTES_WORTH * full - byte_price(frame->cols)) / looked, shadow);
+    return make_bytes(work, points, (BYTES_WORTH * full - byte_price(frame->cols)) / looked,
+                      shadow);
 }
 
 kith_status kin_screen_gpu_shadow_make(kin_screen_gpu_work *work,

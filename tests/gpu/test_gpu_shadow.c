@@ -186,8 +186,8 @@ static int64_t rows_with_stages(void)
     return test_rows_with_stages(test_is_slow_build() ? 2100 : 4100, K);
 }
 
-/* By shadows of so many axes, as bytes if negative, and how many pairs were looked at. kept: one more, unless so many
- * rows are equal that the rest is a small graph, which has no stages. */
+/* By shadows of so many axes, as bytes if negative, and how many pairs were looked at. kept: one
+ * more, unless so many rows are equal that the rest is a small graph, which has no stages. */
 static double check_graph(kith_ctx *cpu, const graph *g, int64_t count, int *kept)
 {
     test_rows points = rows_of(g->dtype, count, g->shape, 5);
@@ -310,7 +310,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(theorem, test_bench_setup, test_bench_teardown),
         cmocka_unit_test(same_graphs), cmocka_unit_test(same_graphs_of_few_bytes),
-        cmocka_unit_test(same_graphs_of_bytes),
-        cmocka_unit_test(no_room)};
+        cmocka_unit_test(same_graphs_of_bytes), cmocka_unit_test(no_room)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }
