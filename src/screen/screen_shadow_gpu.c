@@ -49,8 +49,10 @@ static const double BYTE_PAIR = 0.02;
 static const double BYTE_STEP_THAT_STAYS = 0.033;
 static const double BYTE_PASS = 150.0;
 static const double BYTES_WORTH = 0.9;
-/* Shadows must save so much of a job, which takes at least so long without. */
+/* Shadows must save so much of a job, which takes at least so long without; those of axes more of
+ * what bytes of all columns take, which need no basis. */
 static const double WORTH = 0.75;
+static const double AXES_WORTH = 0.6;
 static const double LEAST_PICOSECONDS = 0.3e12;
 
 typedef struct learning {
@@ -383,7 +385,7 @@ static kith_status choose(kin_screen_gpu_work *work, const kin_screen_gpu_prepar
     const double as_bytes =
         tried ? byte_price(frame->cols) + byte_share(work, points) * looked : (double)INFINITY;
     if (given != 0 || is_long(work)) {
-        KIN_TRY(make_axes(&l, given, fmin(WORTH * full, as_bytes), shadow));
+        KIN_TRY(make_axes(&l, given, fmin(WORTH * full, AXES_WORTH * as_bytes), shadow));
     }
     if (given != 0 || shadow->axes > 0 || !(as_bytes < BYTES_WORTH * full)) {
         return KITH_OK;
