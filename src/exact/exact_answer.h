@@ -43,7 +43,7 @@ typedef struct kin_request {
     double radius;
     int32_t tree_height;  /* 0: by the columns; else api/ has checked that the rows allow it */
     int32_t leaf_buffer;  /* of a pipeline: queries that wait for a leaf; 0: by the height */
-    int32_t shadow_axes;  /* of a graph on a GPU: in any case so many; -1: bytes; 0: by a trial */
+    int32_t shadow_axes;  /* of a graph on a GPU: kin_screen_gpu_shadow_make's `given` */
     const double *share;  /* of a pipeline, for comparison: of the rows, those that the processor
                              selects from; NULL: by measured rates */
     kin_within within[2]; /* of queries, or of a and of b in both directions; engines may leave out

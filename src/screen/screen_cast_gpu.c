@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shadows on the device, by the positions of a graph's rows: those of a few axes, cast piece by
- * piece and rounded to halves, and those of all columns, which are the rounded rows as bytes. What
- * is said of them: screen_prepare_gpu.h.
+ * piece and rounded to halves or bytes, and those of all columns, which are the rounded rows as
+ * bytes. What is said of them: screen_prepare_gpu.h.
  */
 
 #include "screen/screen_prepare_gpu.h"
@@ -24,6 +24,7 @@ typedef struct found {
 
 typedef struct cast_rows {
     kin_screen_gpu_set set;
+    bool of_axes;
     bool starts_wanted;
     unsigned char *rounded;
     unsigned char *starts;
@@ -33,7 +34,7 @@ typedef struct cast_rows {
     kin_screen_gpu_word *gates;
     uint64_t *passed;
     uint64_t room;  /* of passed */
-    double *middle; /* of shadows of axes */
+    double *middle; /* of those of axes */
     found *found;
 } cast_rows;
 
@@ -51,7 +52,7 @@ static void name_cast(kin_layout *layout, void *job)
     c->set.rounded = c->rounded;
     c->set.facts = c->facts;
     c->set.half = c->half;
-    if (c->set.frame.type == KIN_SCREEN_GPU_F16) {
+    if (c->of_axes) {
         c->middle = kin_layout_array(layout, (uint64_t)c->set.frame.cols, sizeof *c->middle);
         c->set.frame.mean = c->middle;
     }
@@ -127,6 +128,9 @@ static kith_status start_columns(const kin_screen_gpu_work *w, const cast_rows *
 static kith_status take(kin_screen_gpu_work *w, cast_rows *cast, double share)
 {
     found seen;
+    if (cast->starts_wanted) {
+        KIN_TRY(start_columns(w, cast));
+    }
     KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &seen, cast->found, sizeof seen));
     cast->set.worst = (kin_bound_row){(double)seen.worst[0], (double)seen.worst[1]};
     if (cast->starts != NULL) {
@@ -142,6 +146,35 @@ static kith_status take(kin_screen_gpu_work *w, cast_rows *cast, double share)
 }
 
 /* ---- Of a few axes --------------------------------------------------------------------------- */
+
+/* Beyond the largest component of the sample's shadows: what is cut off of one row widens the
+ * limits of all. */
+static const double HEADROOM = 1.3;
+
+/* The mean shadow of the sample, and the step of bytes about it. */
+typedef struct spread {
+    double middle[KIN_SCREEN_GPU_MOST_AXES];
+    double unit;
+} spread;
+
+static spread spread_of(const kin_axes *axes)
+{
+    spread s = {{0.0}, 0.0};
+    double shadow[KIN_SCREEN_GPU_MOST_AXES];
+    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
+        kin_axes_shadow(axes, i, shadow);
+        for (int32_t j = 0; j <= axes->count; j++) {
+            s.middle[j] += shadow[j] / KIN_AXES_SAMPLE;
+        }
+    }
+    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
+        kin_axes_shadow(axes, i, shadow);
+        for (int32_t j = 0; j <= axes->count; j++) {
+            s.unit = fmax(s.unit, fabs(shadow[j] - s.middle[j]) * HEADROOM / 127.0);
+        }
+    }
+    return s;
+}
 
 /* A basis on the device, and a piece of the rows in it. */
 typedef struct casting {
@@ -165,13 +198,11 @@ static void name_casting(kin_layout *layout, void *job)
     c->off = kin_layout_array(layout, PIECE, sizeof *c->off);
 }
 
-/* The basis as kernels read it, and the mean shadow of the sample. */
-static kith_status upload_basis(const kin_screen_gpu_device *on, kin_axes *axes, const casting *c,
-                                const cast_rows *cast)
+/* The basis as kernels read it. */
+static kith_status upload_basis(const kin_screen_gpu_device *on, const kin_axes *axes,
+                                const casting *c)
 {
     const int64_t wide = KIN_SCREEN_GPU_MOST_AXES;
-    double middle[KIN_SCREEN_GPU_MOST_AXES] = {0.0};
-    double shadow[KIN_SCREEN_GPU_MOST_AXES];
     float *host = NULL;
     KIN_TRY(kin_alloc(on->ctx, &host, (uint64_t)(c->cols * (wide + 1)), sizeof *host, "a basis"));
     float *mean = host + c->cols * wide;
@@ -180,18 +211,10 @@ static kith_status upload_basis(const kin_screen_gpu_device *on, kin_axes *axes,
         mean[col] = (float)axes->mean[col];
         memcpy(host + col * wide, axes->basis + col * axes->padded, (size_t)c->axes * sizeof *host);
     }
-    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
-        kin_axes_shadow(axes, i, shadow);
-        for (int32_t j = 0; j <= c->axes; j++) {
-            middle[j] += shadow[j] / KIN_AXES_SAMPLE;
-        }
-    }
     kith_status status =
         kin_gpu_upload(on->ctx, on->gpu, c->basis, host, (uint64_t)(c->cols * wide) * sizeof *host);
     KIN_THEN(status,
              kin_gpu_upload(on->ctx, on->gpu, c->mean, mean, (uint64_t)c->cols * sizeof *mean));
-    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, cast->middle, middle,
-                                    ((uint64_t)c->axes + 1) * sizeof *middle));
     kin_free(on->ctx, host);
     return status;
 }
@@ -226,20 +249,25 @@ static kith_status cast_all(const kin_screen_gpu_work *w, kin_axes *axes, const 
                             const cast_rows *cast)
 {
     const double skew = kin_axes_skew(axes);
-    KIN_TRY(upload_basis(&w->on, axes, c, cast));
+    KIN_TRY(upload_basis(&w->on, axes, c));
     for (int64_t first = 0; first < w->rows.points; first += PIECE) {
         KIN_TRY(cast_piece(w, c, cast, skew, first));
     }
     return KITH_OK;
 }
 
-kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *w, kin_axes *axes, double share,
-                                     kin_screen_gpu_shadow *shadow)
+kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *w, kin_axes *axes, bool bytes,
+                                     double share, kin_screen_gpu_shadow *shadow)
 {
     const kin_screen_gpu_device *on = &w->on;
+    const kin_screen_gpu_type type = bytes ? KIN_SCREEN_GPU_S8 : KIN_SCREEN_GPU_F16;
+    const spread s = spread_of(axes);
     casting c = {.cols = w->rows.frame.cols, .axes = axes->count};
-    cast_rows cast = cast_of(w, KIN_SCREEN_GPU_F16, axes->count + 1, 1.0);
+    cast_rows cast = cast_of(w, type, axes->count + 1, bytes && s.unit > 0.0 ? s.unit : 1.0);
+    cast.of_axes = true;
     KIN_TRY(make_room(w, &cast, shadow));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, cast.middle, s.middle,
+                           ((uint64_t)axes->count + 1) * sizeof *s.middle));
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_casting, &c, "a basis", &c.block));
     kith_status status = cast_all(w, axes, &c, &cast);
     shadow->axes = status == KITH_OK ? axes->count : shadow->axes;
@@ -265,9 +293,6 @@ kith_status kin_screen_gpu_cast_bytes(kin_screen_gpu_work *w, double unit, doubl
                                         .off_stride = sizeof *set->facts / sizeof(float)};
     KIN_TRY(make_room(w, &cast, shadow));
     KIN_TRY(round_rows(w, &cast, given, 0));
-    if (cast.starts_wanted) {
-        KIN_TRY(start_columns(w, &cast));
-    }
     shadow->bytes = true;
     return take(w, &cast, share);
 }

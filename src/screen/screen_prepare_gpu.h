@@ -317,8 +317,8 @@ enum { KIN_SCREEN_GPU_SHADOW_BYTES = -1 };
 /* Before the stages of a graph whose rows have a reach and are where they stay: a basis from a
  * sample, of as many axes as take least by a trial, or bytes by what a pilot has found; then
  * work->cast. None where full rows are screened sooner, and where device memory is short. given: so
- * many axes in any case, from 1 to KIN_SCREEN_GPU_MOST_AXES - 1 and at most the columns, or
- * KIN_SCREEN_GPU_SHADOW_BYTES; 0: what takes least. */
+ * many axes in any case, from 1 to KIN_SCREEN_GPU_MOST_AXES - 1 and at most the columns, as halves;
+ * from 2 on and negative as bytes; KIN_SCREEN_GPU_SHADOW_BYTES; 0: what takes least. */
 kith_status kin_screen_gpu_shadow_make(kin_screen_gpu_work *work,
                                        const kin_screen_gpu_prepared *points, int32_t given,
                                        kin_screen_gpu_shadow *shadow);
@@ -328,9 +328,9 @@ void kin_screen_gpu_shadow_free(const kin_screen_gpu_device *on, kin_screen_gpu_
  * stages short, so that what passes, which is about `share` of the pairs, finds room to wait.
  * shadow gets the memory, also on failure. */
 
-/* The images in a basis, and the length of what it leaves of each row, as halves. */
-kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *work, kin_axes *axes, double share,
-                                     kin_screen_gpu_shadow *shadow);
+/* The images in a basis, and the length of what it leaves of each row, as halves or bytes. */
+kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *work, kin_axes *axes, bool bytes,
+                                     double share, kin_screen_gpu_shadow *shadow);
 /* All columns of rows of halves, as bytes: one of them is `unit` of the rows'. */
 kith_status kin_screen_gpu_cast_bytes(kin_screen_gpu_work *work, double unit, double share,
                                       kin_screen_gpu_shadow *shadow);

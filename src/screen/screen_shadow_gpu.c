@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which shadows a graph's stages screen: bytes of all columns, halves of a few axes, or none.
+ * Which shadows a graph's stages screen: bytes of all columns, halves or bytes of a few axes, or
+ * none.
  *
  * Axes. The rounded rows are what shadows are made of: a few thousand come to the host, where the
  * axes are found as for the processor (screen_corpus.h); a trial, rows that are screened against
@@ -8,6 +9,10 @@
  * together must take less than the screen of full rows does.
  *
  *      rounded rows --sample--> host: axes, trial --basis--> screen_cast_gpu.c
+ *
+ * As bytes their products take less than a third of the time, where starts stand in them. The first
+ * axes span most of a row, and a byte has one scale for all: so the axes are turned among
+ * themselves, after which rows spread over them alike.
  *
  * Two thousand rows to the host and two rounds of orthogonal iteration there take 30 to 100 ms, and
  * one product of all rows with the basis. So long jobs alone learn.
@@ -19,13 +24,16 @@
 #include "base/base_random.h"
 #include "screen/screen_prepare_gpu.h"
 
+#include <stdlib.h>
+
 enum {
     TRIAL_ROWS = 96,
     TRIAL_CAPACITY = 4096,
     CHOSEN = KIN_AXES_SAMPLE + TRIAL_ROWS,
     STEPS = KIN_SCREEN_GPU_MOST_AXES / KIN_AXES_STEP + 1,
     MOST_TRIED = 96, /* axes: finding them takes their square */
-    LEAST_COLS = 48
+    LEAST_COLS = 48,
+    TYPES = 2 /* of shadows of axes: halves, bytes */
 };
 
 /* Picoseconds that one H200 takes: a pair, and 32 bytes of its rows, which stay in shared memory or
@@ -41,8 +49,10 @@ static const double BYTE_PAIR = 0.02;
 static const double BYTE_STEP_THAT_STAYS = 0.033;
 static const double BYTE_PASS = 150.0;
 static const double BYTES_WORTH = 0.9;
-/* Shadows must save so much of a job, which takes at least so long without. */
+/* Shadows must save so much of a job, which takes at least so long without; those of axes more of
+ * what bytes of all columns take, which need no basis. */
 static const double WORTH = 0.75;
+static const double AXES_WORTH = 0.6;
 static const double LEAST_PICOSECONDS = 0.3e12;
 
 typedef struct learning {
@@ -54,9 +64,18 @@ typedef struct learning {
     int64_t blocks[CHOSEN];     /* where they stand */
     kin_axes axes;
     double reach[TRIAL_ROWS];
-    float far[TRIAL_ROWS * STEPS];
-    int32_t passed[TRIAL_ROWS * STEPS];
+    int types; /* of shadows that are tried */
+    float far[TRIAL_ROWS * TYPES * STEPS];
+    int32_t passed[TRIAL_ROWS * TYPES * STEPS];
 } learning;
+
+/* What is taken of those. */
+typedef struct choice {
+    int32_t axes; /* 0: none */
+    bool bytes;
+    double least; /* picoseconds that a pair takes, */
+    double share; /* and the share of pairs that pass */
+} choice;
 
 /* ---- A sample -------------------------------------------------------------------------------- */
 
@@ -149,24 +168,33 @@ static double longest_of(const kin_axes *axes)
     return sqrt(longest_sq);
 }
 
+/* What rounding loses of a row of so many axes that share its length, about: the largest component
+ * is some times the usual one, and a step is lost by a random half. */
+static double usual_loss(double longest, int32_t axes)
+{
+    const double largest = longest * fmin(1.0, 4.0 / sqrt((double)axes));
+    return 0.3 * sqrt((double)axes) * largest / 127.0;
+}
+
 /* Seeds have met what stands near. */
 static kith_status run_trial(learning *l)
 {
     const kin_screen_gpu_work *w = l->work;
     const kin_axes_test test = {.rows = TRIAL_ROWS,
-                                .types = 1,
+                                .types = l->types,
                                 .far = l->far,
                                 .passed = l->passed,
                                 .places = l->blocks,
                                 .circle = w->rows.padded / KIN_SCREEN_GPU_BLOCK,
                                 .apart = w->size.seed_blocks / 2 + 1};
     const int32_t steps = kin_axes_steps(l->axes.count);
-    const double lost = w->rows.worst.lost + longest_of(&l->axes) * 0x1p-12;
-    for (int row = 0; row < TRIAL_ROWS; row++) {
-        for (int32_t step = 0; step < steps; step++) {
-            const double far = l->reach[row] + 2.0 * lost;
-            l->far[row * steps + step] = (float)(far * far);
-        }
+    const double longest = longest_of(&l->axes);
+    for (int32_t i = 0; i < TRIAL_ROWS * l->types * steps; i++) {
+        const bool bytes = i / steps % l->types == 1;
+        const double own =
+            bytes ? usual_loss(longest, i % steps * KIN_AXES_STEP + 1) : longest * 0x1p-12;
+        const double far = l->reach[i / steps / l->types] + 2.0 * (w->rows.worst.lost + own);
+        l->far[i] = (float)(far * far);
     }
     return kin_axes_run_test(w->on.ctx, &l->axes, &test);
 }
@@ -196,44 +224,52 @@ static int32_t kept_axes(int32_t step)
     return step * KIN_AXES_STEP - 1;
 }
 
-static double share_passed(const learning *l, int32_t step)
+static double share_passed(const learning *l, bool bytes, int32_t step)
 {
     const int32_t steps = kin_axes_steps(l->axes.count);
     int64_t passed = 1;
     for (int row = 0; row < TRIAL_ROWS; row++) {
-        passed += l->passed[row * steps + step];
+        passed += l->passed[(row * l->types + bytes) * steps + step];
     }
     const int ends = 2;
     return fmin(1.0, ends * (double)passed / ((double)TRIAL_ROWS * KIN_AXES_SAMPLE));
 }
 
-/* And what share of the pairs they let pass. */
-static int32_t take_least(const learning *l, double least, double *share)
-{
-    const kin_screen_gpu_frame *frame = &l->work->rows.frame;
-    int32_t taken = 0;
-    for (int32_t step = 1; step < kin_axes_steps(l->axes.count); step++) {
-        const double looks = share_passed(l, step) * look_price(frame);
-        const double price = screen_price(2 * ((int64_t)kept_axes(step) + 1)) + looks;
-        if (price < least) {
-            least = price;
-            taken = step;
-            *share = share_passed(l, step);
-        }
-        kin_log(l->work->on.ctx, 2, "%d axes let %.4f %% pass, %.2f ps a pair", kept_axes(step),
-                100.0 * share_passed(l, step), price);
-    }
-    return taken == 0 ? 0 : kept_axes(taken);
-}
-
-/* Of a pair of rows, as bytes. */
-static double byte_price(const kin_screen_gpu_frame *frame)
+/* Of a pair of rows of so many bytes. */
+static double byte_price(int32_t cols)
 {
     const int64_t step = 32;
     const int64_t most_that_stay = 384;
-    const double steps = (double)kin_ceil_div(frame->cols, step);
-    return frame->cols <= most_that_stay ? BYTE_PAIR + BYTE_STEP_THAT_STAYS * (steps + 1.0)
-                                         : PAIR + STEP_THAT_COMES * steps;
+    const double steps = (double)kin_ceil_div(cols, step);
+    return cols <= most_that_stay ? BYTE_PAIR + BYTE_STEP_THAT_STAYS * (steps + 1.0)
+                                  : PAIR + STEP_THAT_COMES * steps;
+}
+
+static double axes_price(int32_t axes, bool bytes)
+{
+    return bytes ? byte_price(axes + 1) : screen_price(2 * ((int64_t)axes + 1));
+}
+
+/* Of a pair that passes. */
+static double pass_price(const kin_screen_gpu_frame *frame, bool bytes)
+{
+    return look_price(frame) + (bytes ? BYTE_PASS : 0.0);
+}
+
+/* If any take less than *taken does. */
+static void take_least(const learning *l, bool bytes, choice *taken)
+{
+    for (int32_t step = 1; step < kin_axes_steps(l->axes.count); step++) {
+        const int32_t axes = kept_axes(step);
+        const double share = share_passed(l, bytes, step);
+        const double price =
+            axes_price(axes, bytes) + share * pass_price(&l->work->rows.frame, bytes);
+        if (price < taken->least) {
+            *taken = (choice){axes, bytes, price, share};
+        }
+        kin_log(l->work->on.ctx, 2, "%d axes as %s let %.4f %% pass, %.2f ps a pair", axes,
+                bytes ? "bytes" : "halves", 100.0 * share, price);
+    }
 }
 
 /* The least that bytes let pass: reaches are found once, and hardly tightened later. How often they
@@ -252,39 +288,72 @@ static bool is_long(const kin_screen_gpu_work *w)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* Leaves 0 axes where full rows, or bytes, take less. */
-static kith_status learn(learning *l, int32_t given, double least, int32_t *axes, double *share)
+/* given: 0, or as of kin_screen_gpu_shadow_make. */
+static kith_status learn(learning *l, int32_t given, choice *taken)
 {
     const int32_t cols = l->work->rows.frame.cols;
     const int32_t most = (int32_t)kin_min_i64(MOST_TRIED, cols / 2);
     KIN_TRY(kin_alloc(l->work->on.ctx, &l->ids, CHOSEN, sizeof *l->ids, "a sample of the rows"));
     KIN_TRY(choose_rows(l));
     KIN_TRY(bring_rows(l));
-    KIN_TRY(find_axes(l, given > 0 ? given : most / KIN_AXES_STEP * KIN_AXES_STEP));
-    *axes = given;
-    if (given == 0) {
-        if (!l->work->known) {
-            KIN_TRY(prove_trial(l));
-        }
-        KIN_TRY(run_trial(l));
-        *axes = take_least(l, least, share);
+    KIN_TRY(find_axes(l, given != 0 ? abs(given) : most / KIN_AXES_STEP * KIN_AXES_STEP));
+    if (given != 0) {
+        *taken = (choice){.axes = abs(given), .bytes = given < 0, .share = 0.01 /* not known */};
+        return KITH_OK;
+    }
+    if (!l->work->known) {
+        KIN_TRY(prove_trial(l));
+    }
+    KIN_TRY(run_trial(l));
+    for (int type = 0; type < l->types; type++) {
+        take_least(l, type == 1, taken);
     }
     return KITH_OK;
 }
 
+/* Numbers into as many of the same length that have shares of each: rotations of two, of which each
+ * half of the results is turned again. */
+static void turn(float *values, int32_t count)
+{
+    const int32_t half = count / 2;
+    for (int32_t i = 0; i < half; i++) {
+        const double a = (double)values[i];
+        const double b = (double)values[i + half];
+        values[i] = (float)(sqrt(0.5) * (a + b));
+        values[i + half] = (float)(sqrt(0.5) * (a - b));
+    }
+    if (half > 1) {
+        turn(values, half);
+        turn(values + half, half);
+    }
+}
+
+/* And the images of the sample. How far the basis is from orthonormal then, kin_axes_skew says. */
+static void turn_axes(const kin_axes *axes)
+{
+    for (int64_t c = 0; c < axes->wide; c++) {
+        turn(axes->basis + c * axes->padded, axes->count);
+    }
+    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
+        turn(axes->images + i * axes->padded, axes->count);
+    }
+}
+
+/* least: what they must take less than. */
 static kith_status make_axes(learning *l, int32_t given, double least,
                              kin_screen_gpu_shadow *shadow)
 {
-    int32_t axes = 0;
-    double share = 0.01; /* not known */
-    kith_status status = learn(l, given, least, &axes, &share);
-    if (status == KITH_OK && axes > 0) {
+    choice taken = {.least = least};
+    kith_status status = learn(l, given, &taken);
+    if (status == KITH_OK && taken.axes > 0) {
         const kin_screen_gpu_frame *frame = &l->work->rows.frame;
-        const double saved =
-            screen_price(used_bytes(frame)) - screen_price(2 * ((int64_t)axes + 1));
-        l->axes.count = axes;
-        l->work->cast_worth = given > 0 ? 1.0 : saved / look_price(frame);
-        status = kin_screen_gpu_cast_axes(l->work, &l->axes, share, shadow);
+        const double saved = screen_price(used_bytes(frame)) - axes_price(taken.axes, taken.bytes);
+        l->axes.count = taken.axes;
+        l->work->cast_worth = given != 0 ? 1.0 : saved / pass_price(frame, taken.bytes);
+        if (taken.bytes) {
+            turn_axes(&l->axes);
+        }
+        status = kin_screen_gpu_cast_axes(l->work, &l->axes, taken.bytes, taken.share, shadow);
     }
     kin_axes_free(l->work->on.ctx, &l->axes);
     kin_free(l->work->on.ctx, l->copy);
@@ -306,22 +375,24 @@ static kith_status choose(kin_screen_gpu_work *work, const kin_screen_gpu_prepar
 {
     const kin_screen_gpu_frame *frame = &work->rows.frame;
     const double full = screen_price(used_bytes(frame));
-    learning l = {.work = work, .points = points};
+    const bool starts = work->on.kernels->takes_starts(work->on.stream);
+    learning l = {.work = work, .points = points, .types = starts ? TYPES : 1};
     if (given == KIN_SCREEN_GPU_SHADOW_BYTES) {
         return frame->type == KIN_SCREEN_GPU_F16 ? make_bytes(work, points, 1.0, shadow) : KITH_OK;
     }
     const bool tried = frame->type == KIN_SCREEN_GPU_F16 && points->byte_candidates > 0.0;
-    const double looked = look_price(frame) + BYTE_PASS;
+    const double looked = pass_price(frame, true);
     const double as_bytes =
-        tried ? byte_price(frame) + byte_share(work, points) * looked : (double)INFINITY;
-    if (given > 0 || is_long(work)) {
-        KIN_TRY(make_axes(&l, given, fmin(WORTH * full, as_bytes), shadow));
+        tried ? byte_price(frame->cols) + byte_share(work, points) * looked : (double)INFINITY;
+    if (given != 0 || is_long(work)) {
+        KIN_TRY(make_axes(&l, given, fmin(WORTH * full, AXES_WORTH * as_bytes), shadow));
     }
-    if (given > 0 || shadow->axes > 0 || !(as_bytes < BYTES_WORTH * full)) {
+    if (given != 0 || shadow->axes > 0 || !(as_bytes < BYTES_WORTH * full)) {
         return KITH_OK;
     }
     kin_log(work->on.ctx, 2, "bytes take %.2f ps a pair at least, full rows %.2f", as_bytes, full);
-    return make_bytes(work, points, (BYTES_WORTH * full - byte_price(frame)) / looked, shadow);
+    return make_bytes(work, points, (BYTES_WORTH * full - byte_price(frame->cols)) / looked,
+                      shadow);
 }
 
 kith_status kin_screen_gpu_shadow_make(kin_screen_gpu_work *work,

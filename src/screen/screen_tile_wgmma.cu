@@ -299,7 +299,7 @@ static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
     return kin_gpu_launched();
 }
 
-/* Bodies for rows of up to 32, 64 (lists alone), 128, 192 (lists alone), 256 and 384 bytes; all
+/* Bodies for rows of up to 32, 64, 96 (lists alone), 128, 192 (lists alone), 256 and 384 bytes; all
  * others are streamed, and so are bytes for lists whose starts are no bytes. */
 template <kin_screen_gpu_type TYPE, kin_screen_gpu_mode MODE, typename ACC>
 static int launch_mode(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
@@ -316,6 +316,9 @@ static int launch_mode(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
         }
         if (used <= 64) {
             return launch<TYPE, MODE, 2, ACC>(stream, job);
+        }
+        if (used <= 96) {
+            return launch<TYPE, MODE, 3, ACC>(stream, job);
         }
     }
     switch (frame->row_bytes / SLICE) {

@@ -186,8 +186,8 @@ static int64_t rows_with_stages(void)
     return test_rows_with_stages(test_is_slow_build() ? 2100 : 4100, K);
 }
 
-/* By shadows of so many axes, and how many pairs were looked at. kept: one more, unless so many
- * rows are equal that the rest is a small graph, which has no stages. */
+/* By shadows of so many axes, as bytes if negative, and how many pairs were looked at. kept: one
+ * more, unless so many rows are equal that the rest is a small graph, which has no stages. */
 static double check_graph(kith_ctx *cpu, const graph *g, int64_t count, int *kept)
 {
     test_rows points = rows_of(g->dtype, count, g->shape, 5);
@@ -203,7 +203,7 @@ static double check_graph(kith_ctx *cpu, const graph *g, int64_t count, int *kep
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
     assert_int_equal(kin_exact_gpu_search(ctx, gpu, &points.matrix, &query), KITH_OK);
     assert_true(test_answers_equal(&truth, &out));
-    const int32_t wanted = g->axes == KIN_SCREEN_GPU_SHADOW_BYTES ? COLS : g->axes;
+    const int32_t wanted = g->axes == KIN_SCREEN_GPU_SHADOW_BYTES ? COLS : abs(g->axes);
     const bool small = ctx->report.distinct_rows <= kin_screen_gpu_small_graph(gpu, K + 1, 0);
     assert_int_equal(ctx->report.shadow_axes, small ? 0 : wanted);
     *kept += !small;
@@ -216,9 +216,9 @@ static double check_graph(kith_ctx *cpu, const graph *g, int64_t count, int *kep
     return looked;
 }
 
-static void same_graphs(void **state)
+/* sign: of the axes. */
+static void check_graphs(int32_t sign, const char *type)
 {
-    (void)state;
     static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_EUCLIDEAN, KITH_COSINE,
                                           KITH_CORRELATION};
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
@@ -234,14 +234,27 @@ static void same_graphs(void **state)
         const graph g = {.dtype = dtypes[shape % 4],
                          .metric = metrics[(shape + 1) % 4],
                          .shape = shape,
-                         .axes = axes[shape % 5]};
+                         .axes = sign * axes[shape % 5]};
         (void)check_graph(cpu, &g, count, &kept);
         cases++;
     }
     kith_ctx_free(cpu);
-    printf("%d graphs by shadows of axes, %d of them with stages: the bytes of the processor's\n",
-           cases, kept);
+    printf("%d graphs by shadows of axes as %s, %d of them with stages: the bytes of the "
+           "processor's\n",
+           cases, type, kept);
     assert_true(2 * kept > cases);
+}
+
+static void same_graphs(void **state)
+{
+    (void)state;
+    check_graphs(1, "halves");
+}
+
+static void same_graphs_of_few_bytes(void **state)
+{
+    (void)state;
+    check_graphs(-1, "bytes");
 }
 
 static void same_graphs_of_bytes(void **state)
@@ -296,7 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(theorem, test_bench_setup, test_bench_teardown),
-        cmocka_unit_test(same_graphs), cmocka_unit_test(same_graphs_of_bytes),
-        cmocka_unit_test(no_room)};
+        cmocka_unit_test(same_graphs), cmocka_unit_test(same_graphs_of_few_bytes),
+        cmocka_unit_test(same_graphs_of_bytes), cmocka_unit_test(no_room)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }
