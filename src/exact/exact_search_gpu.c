@@ -351,8 +351,8 @@ static kith_status search_alone(void *arg, const kin_exact_gpu_member *own)
     return kin_exact_gpu_search(own->ctx, own->gpu, job->corpus, &slice.query);
 }
 
-kith_status kin_exact_gpu_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                         const kin_exact_gpu_query *query)
+static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                  const kin_exact_gpu_query *query)
 {
     team_job job = {corpus, query};
     const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
@@ -381,7 +381,7 @@ kith_status kin_exact_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
     kith_status status = KITH_OK;
     if (by_team) {
         status = graph ? graph_by_team(ctx, gpu, corpus, query)
-                       : kin_exact_gpu_search_by_team(ctx, gpu, corpus, query);
+                       : search_by_team(ctx, gpu, corpus, query);
         if (!kin_exact_gpu_team_yields(ctx, status)) {
             return status;
         }

@@ -89,9 +89,6 @@ kith_status kin_exact_gpu_corpus_search(kith_ctx *ctx, const kin_exact_gpu_corpu
 /* Corpus and queries of any size, in batches where they do not fit. Without queries: a graph. */
 kith_status kin_exact_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                  const kin_exact_gpu_query *query);
-/* The queries divided among the team, which has several members. */
-kith_status kin_exact_gpu_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                         const kin_exact_gpu_query *query);
 /* What rows first .. first + count - 1 of a graph leave out: their own ids, in device memory. */
 kith_status kin_exact_gpu_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_t count,
                                   uint32_t **device);
