@@ -242,9 +242,7 @@ static kith_status prepare(const picking *p, const kith_matrix *matrix, const ch
                                           .distance = &p->picks->query->request->distance,
                                           .name = name,
                                           .place = place};
-    KIN_TRY(kin_screen_gpu_prepare_queries(&p->on, &source, NULL, prepared));
-    p->on.ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
-    return KITH_OK;
+    return kin_screen_gpu_prepare_queries(&p->on, &source, NULL, prepared);
 }
 
 static void report(const picking *p)

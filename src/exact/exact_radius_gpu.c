@@ -307,7 +307,6 @@ static kith_status take_stripe(run *r, const kin_exact_gpu_corpus *chunk, int64_
                                           .count = count};
     KIN_TRY(kin_screen_gpu_prepare_queries(
         &r->finder.on, &source, r->screens ? &chunk->prepared.set.frame : NULL, &queries));
-    r->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     kith_status status = order_queries(r, chunk, &queries);
     KIN_THEN(status, meet(r, chunk, &queries, first));
     kin_screen_gpu_prepared_free(r->ctx, r->gpu, &queries);

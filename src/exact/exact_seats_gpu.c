@@ -464,9 +464,7 @@ static kith_status prepare(seats *s, const kin_screen_gpu_source *source, const 
     const kith_dtype asked = queries != NULL ? queries->dtype : s->picks->corpus->dtype;
     const kin_screen_gpu_spread spread = {
         .listed = listed, .seats = who->there, .blocks = who->blocks};
-    KIN_TRY(kin_screen_gpu_prepare_spread(&s->on, source, asked, frame, &spread, out));
-    s->on.ctx->report.seconds_prepare += out->seconds_prepare + out->seconds_upload;
-    return KITH_OK;
+    return kin_screen_gpu_prepare_spread(&s->on, source, asked, frame, &spread, out);
 }
 
 /* Of a graph under a bitmap the points, which lie on the device already, are queries, too. */

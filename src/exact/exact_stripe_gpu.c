@@ -261,7 +261,6 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
     const kin_exact_gpu_corpus *asked = asks_bytes(s) ? s->corpus->glance : s->corpus;
     KIN_TRY(kin_screen_gpu_prepare_queries(
         &on, &source, s->screens ? &asked->prepared.set.frame : NULL, &queries));
-    s->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     bring_next(s, first + count, next);
     const kith_status status =
         s->merged != NULL ? merge_stripe(s, &queries) : write_stripe(s, &queries);

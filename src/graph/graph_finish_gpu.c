@@ -102,7 +102,7 @@ static kith_status hand_over(ending *e)
     KIN_TRY(kin_screen_gpu_lists_make(&run->on, &run->points.set, run->wanted, run->graph.length,
                                       &e->lists));
     const kin_graph_gpu_hand job = {.graph = run->graph, .lists = e->lists};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &job, "handing lists over"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, hand, &job, "handing lists over"));
     return run->share.parts > 0 ? kin_gpu_gather(run->on.ctx, run->on.gpu, e->lists.counts,
                                                  sizeof *e->lists.counts, run->share.firsts)
                                 : KITH_OK;

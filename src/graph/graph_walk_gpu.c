@@ -98,7 +98,7 @@ static kith_status walk_rows(const walking *w, kin_exact_gpu_answers *a,
                                     .pairs = d->pairs,
                                     .found = d->counts,
                                     .evaluations = a->short_rows + EVALUATED};
-    KIN_TRY(KIN_GRAPH_LAUNCH(w, walk, &job, "walking"));
+    KIN_TRY(KIN_ROOM_LAUNCH(w, walk, &job, "walking"));
     return kin_exact_gpu_answers_write(a, d->pairs, d->counts, d->k, NULL, queries->rows.rows);
 }
 
@@ -167,8 +167,8 @@ static kith_status start_following(const walking *w, const kin_exact_gpu_answers
                                             .pairs = d->pairs,
                                             .count = d->counts,
                                             .answers = answers};
-    KIN_TRY(KIN_GRAPH_LAUNCH(w, lead, &f->lead, "leading walks"));
-    KIN_TRY(KIN_GRAPH_LAUNCH(w, follow, &follow, "walking"));
+    KIN_TRY(KIN_ROOM_LAUNCH(w, lead, &f->lead, "leading walks"));
+    KIN_TRY(KIN_ROOM_LAUNCH(w, follow, &follow, "walking"));
     return KIN_SCREEN_LAUNCH(&w->on, rescore, &rescore, "computing canonical distances");
 }
 
@@ -239,7 +239,6 @@ static kith_status answer_stripe(walking *w, kin_exact_gpu_answers *a,
     source->bad = a->short_rows + BAD;
     KIN_TRY(kin_gpu_fill(ctx, gpu, source->bad, 0xff, sizeof *source->bad));
     KIN_TRY(kin_screen_gpu_prepare_queries(&w->on, source, by_position ? &frame : NULL, &queries));
-    ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     if (next > 0) {
         kin_screen_gpu_prepare_ahead(ctx, gpu, asked, source->first + source->count, next);
     }
