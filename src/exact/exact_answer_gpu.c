@@ -328,26 +328,22 @@ typedef struct writing {
     kin_pair *scratch; /* by thread, wanted of them; for merging */
 } writing;
 
-static kith_status write_some(void *arg, int64_t task, int32_t thread)
+static kith_status write_row(void *arg, int64_t i, int32_t thread)
 {
     const writing *w = arg;
     const kin_exact_gpu_answers *a = w->a;
     const kin_exact_gpu_finished *l = w->lists;
     kin_answer *answer = &a->threads[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, l->rows);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        if (l->ids[i] == KITH_ID_NONE || (l->lost != NULL && l->lost[i] != 0)) {
-            continue;
-        }
-        const bool none = l->pairs == NULL;
-        const int32_t full = l->counts == NULL ? l->k : l->counts[i];
-        kin_answer_expand(answer, none ? NULL : l->pairs + i * l->k, none ? 0 : full);
-        if (a->merged != NULL) {
-            merge_list(a, answer, a->row0 + l->ids[i], w->scratch + (int64_t)thread * a->wanted);
-        } else {
-            KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, l->ids[i]));
-        }
+    if (l->ids[i] == KITH_ID_NONE || (l->lost != NULL && l->lost[i] != 0)) {
+        return KITH_OK;
     }
+    const bool none = l->pairs == NULL;
+    const int32_t full = l->counts == NULL ? l->k : l->counts[i];
+    kin_answer_expand(answer, none ? NULL : l->pairs + i * l->k, none ? 0 : full);
+    if (a->merged == NULL) {
+        return kin_answer_write_group(a->on.ctx, &a->target, answer, l->ids[i]);
+    }
+    merge_list(a, answer, a->row0 + l->ids[i], w->scratch + (int64_t)thread * a->wanted);
     return KITH_OK;
 }
 
@@ -356,32 +352,24 @@ kith_status kin_exact_gpu_host_write(const kin_exact_gpu_answers *a,
 {
     kith_ctx *ctx = a->on.ctx;
     writing w = {.a = a, .lists = lists};
+    KIN_HOLD(hold, ctx);
     if (a->merged != NULL) {
-        KIN_TRY(kin_alloc(ctx, &w.scratch,
-                          kin_size_mul((uint64_t)ctx->threads, (uint64_t)a->wanted),
-                          sizeof *w.scratch, "merged lists"));
+        KIN_NEW(&hold, w.scratch, kin_size_mul((uint64_t)ctx->threads, (uint64_t)a->wanted),
+                "merged lists");
     }
-    const kith_status status =
-        kin_parallel(ctx, "rescore", kin_ceil_div(lists->rows, ROWS_A_TASK), write_some, &w);
-    kin_free(ctx, w.scratch);
-    return status;
+    return kin_parallel_rows(ctx, "rescore", lists->rows, ROWS_A_TASK, write_row, &w);
 }
 
-static kith_status write_merged(void *arg, int64_t task, int32_t thread)
+static kith_status write_merged(void *arg, int64_t row, int32_t thread)
 {
     const kin_exact_gpu_answers *a = arg;
     kin_answer *answer = &a->threads[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->target.out->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        answer->count = a->merged_count[row];
-        memcpy(answer->list, a->merged + row * a->wanted,
-               (size_t)answer->count * sizeof *answer->list);
-        if (answer->count == 0) { /* no chunk had a list for it: a degenerate row */
-            kin_answer_degenerate(answer);
-        }
-        KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row));
+    answer->count = a->merged_count[row];
+    memcpy(answer->list, a->merged + row * a->wanted, (size_t)answer->count * sizeof *answer->list);
+    if (answer->count == 0) { /* no chunk had a list for it: a degenerate row */
+        kin_answer_degenerate(answer);
     }
-    return KITH_OK;
+    return kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row);
 }
 
 static kith_status finish_on_host(kin_exact_gpu_answers *a)
@@ -390,8 +378,8 @@ static kith_status finish_on_host(kin_exact_gpu_answers *a)
         kin_answer_write_degenerates(&a->target, &a->threads[0]);
         return KITH_OK;
     }
-    return kin_parallel(a->on.ctx, "rescore", kin_ceil_div(a->target.out->rows, ROWS_A_TASK),
-                        write_merged, a);
+    return kin_parallel_rows(a->on.ctx, "rescore", a->target.out->rows, ROWS_A_TASK, write_merged,
+                             a);
 }
 
 /* ---- A batch --------------------------------------------------------------------------------- */

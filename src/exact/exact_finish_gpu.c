@@ -133,18 +133,16 @@ static kith_status rescore_long(const kin_screen_gpu_device *on, const kin_scree
 {
     long_lists l = {.rows = job->rows, .k = job->lists.k};
     const uint64_t budget = long_budget(kin_gpu_scope(on->gpu));
-    void *block = NULL;
+    KIN_HOLD(hold, on->ctx);
     KIN_TRY(find_pitch(on, job, &l));
     while (l.rows > 1 && long_bytes(on->gpu, &l) > budget) {
         l.rows = kin_ceil_div(l.rows, 2);
     }
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_long, &l, "keys of long lists", &block));
-    kith_status status = KITH_OK;
-    for (int64_t at = 0; at < job->rows && status == KITH_OK; at += l.rows) {
-        status = select_some(on, job, &l, at, kin_min_i64(l.rows, job->rows - at));
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_long, &l, "keys of long lists"));
+    for (int64_t at = 0; at < job->rows; at += l.rows) {
+        KIN_TRY(select_some(on, job, &l, at, kin_min_i64(l.rows, job->rows - at)));
     }
-    kin_gpu_free(on->gpu, block);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Complete lists -------------------------------------------------------------------------- */
@@ -254,15 +252,14 @@ kith_status kin_exact_gpu_answers_solve(kin_exact_gpu_answers *a, const kin_scre
     const int64_t fit = (int64_t)(bytes / ((uint64_t)k * sizeof(kin_screen_gpu_pair)));
     const int64_t most = kin_min_i64(count, kin_max_i64(1, kin_min_i64(fit, SOLVED_AT_ONCE)));
     kin_exact_gpu_solving s = {.rows = rows, .cols = cols, .among = a->among, .k = k};
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &s.pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
-                          sizeof *s.pairs, "neighbours of a batch"));
-    kith_status status = KITH_OK;
-    for (int64_t first = 0; first < count && status == KITH_OK; first += most) {
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, s.pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
+                "neighbours of a batch");
+    for (int64_t first = 0; first < count; first += most) {
         s.count = kin_min_i64(most, count - first);
-        status = solve_some(a, &s, ids + first);
+        KIN_TRY(solve_some(a, &s, ids + first));
     }
-    kin_gpu_free(on->gpu, s.pairs);
-    return status;
+    return KITH_OK;
 }
 
 /* Rows that overflowed twice: of `count` rows those in lost[]. */

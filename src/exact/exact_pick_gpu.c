@@ -356,8 +356,8 @@ kith_status kin_exact_gpu_pick_among(const kin_screen_gpu_device *on,
     const uint32_t columns = (uint32_t)s->among->points;
     const kin_screen_gpu_span all = {.count = columns, .before = columns};
     among a = {.count = s->count};
-    void *block = NULL;
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_among, &a, "rows to solve", &block));
+    KIN_HOLD(hold, on->ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_among, &a, "rows to solve"));
     const kin_screen_gpu_rescore job = {
         .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = s->ids},
         .set_rows = *s->rows,
@@ -369,11 +369,8 @@ kith_status kin_exact_gpu_pick_among(const kin_screen_gpu_device *on,
         .rows = s->count,
         .pairs = s->pairs,
         .count = a.counts};
-    kith_status status =
-        kin_gpu_fill(on->ctx, on->gpu, a.owners, 0, (uint64_t)s->count * sizeof *a.owners);
-    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, a.span, &all, sizeof all));
-    KIN_THEN(status, KIN_SCREEN_LAUNCH(on, rescore, &job, "computing canonical distances"));
-    KIN_THEN(status, kin_gpu_wait(on->ctx, on->gpu));
-    kin_gpu_free(on->gpu, block);
-    return status;
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, a.owners, 0, (uint64_t)s->count * sizeof *a.owners));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, a.span, &all, sizeof all));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, rescore, &job, "computing canonical distances"));
+    return kin_gpu_wait(on->ctx, on->gpu);
 }

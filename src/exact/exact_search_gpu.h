@@ -79,9 +79,6 @@ void kin_exact_gpu_report(kith_ctx *ctx, const kin_screen_gpu_prepared *corpus,
 kith_status kin_exact_gpu_corpus_for(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
                                      const kith_matrix *queries, int64_t k,
                                      kin_exact_gpu_corpus **again);
-/* Once, with the scope that there is. */
-kith_status kin_exact_gpu_corpus_ask(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
-                                     const kin_exact_gpu_query *query);
 kith_status kin_exact_gpu_corpus_search(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
                                         const kith_matrix *queries, const kin_request *request,
                                         uint32_t place, const kith_neighbors *out);

@@ -311,10 +311,9 @@ kith_status kin_graph_gpu_ggm_end(kin_graph_gpu_run *run, const kin_graph_outcom
     if (run->request->ggm == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &updates, 1, sizeof *updates, "counters"));
-    const kith_status status = join_halves(run, updates);
-    kin_gpu_free(run->on.gpu, updates);
-    KIN_TRY(status);
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_GPU_NEW(&hold, run->on.gpu, updates, 1, "counters");
+    KIN_TRY(join_halves(run, updates));
     kin_gpu_free(run->on.gpu, run->aside);
     run->aside = NULL;
     kin_graph_round end = {.number = outcome->rounds,

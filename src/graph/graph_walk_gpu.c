@@ -179,15 +179,13 @@ static kith_status walk_positions(walking *w, const kin_exact_gpu_answers *a,
     following f = {
         .lead = lead_of(w, &queries->set),
         .lists = {.rows = queries->set.padded, .k = d->k, .capacity = (int32_t)w->walkers->width}};
-    void *block = NULL;
     if (queries->set.points == 0) {
         return KITH_OK; /* none has a direction */
     }
-    KIN_TRY(kin_gpu_layout_make(w->on.ctx, w->on.gpu, name_following, &f, "walks", &block));
+    KIN_HOLD(hold, w->on.ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, w->on.gpu, name_following, &f, "walks"));
     w->led += (double)f.lead.count * (double)queries->set.points;
-    const kith_status status = start_following(w, a, &f, queries, d);
-    kin_gpu_free(w->on.gpu, block); /* for later work of the stream */
-    return status;
+    return start_following(w, a, &f, queries, d);
 }
 
 /* ---- A stripe's answers ---------------------------------------------------------------------- */

@@ -151,7 +151,6 @@ typedef struct casting {
     float *basis;
     float *values;
     float *off;
-    void *block;
 } casting;
 
 static void name_casting(kin_layout *layout, void *job)
@@ -173,7 +172,8 @@ static kith_status upload_basis(const kin_screen_gpu_device *on, kin_axes *axes,
     double middle[KIN_SCREEN_GPU_MOST_AXES] = {0.0};
     double shadow[KIN_SCREEN_GPU_MOST_AXES];
     float *host = NULL;
-    KIN_TRY(kin_alloc(on->ctx, &host, (uint64_t)(c->cols * (wide + 1)), sizeof *host, "a basis"));
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, host, (uint64_t)(c->cols * (wide + 1)), "a basis");
     float *mean = host + c->cols * wide;
     memset(host, 0, (size_t)(c->cols * wide) * sizeof *host);
     for (int64_t col = 0; col < c->cols; col++) {
@@ -186,14 +186,11 @@ static kith_status upload_basis(const kin_screen_gpu_device *on, kin_axes *axes,
             middle[j] += shadow[j] / KIN_AXES_SAMPLE;
         }
     }
-    kith_status status =
-        kin_gpu_upload(on->ctx, on->gpu, c->basis, host, (uint64_t)(c->cols * wide) * sizeof *host);
-    KIN_THEN(status,
-             kin_gpu_upload(on->ctx, on->gpu, c->mean, mean, (uint64_t)c->cols * sizeof *mean));
-    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, cast->middle, middle,
-                                    ((uint64_t)c->axes + 1) * sizeof *middle));
-    kin_free(on->ctx, host);
-    return status;
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, c->basis, host,
+                           (uint64_t)(c->cols * wide) * sizeof *host));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, c->mean, mean, (uint64_t)c->cols * sizeof *mean));
+    return kin_gpu_upload(on->ctx, on->gpu, cast->middle, middle,
+                          ((uint64_t)c->axes + 1) * sizeof *middle);
 }
 
 /* Positions first .. of a piece. */
@@ -236,16 +233,14 @@ static kith_status cast_all(const kin_screen_gpu_work *w, kin_axes *axes, const 
 kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *w, kin_axes *axes, double share,
                                      kin_screen_gpu_shadow *shadow)
 {
-    const kin_screen_gpu_device *on = &w->on;
     casting c = {.cols = w->rows.frame.cols, .axes = axes->count};
     cast_rows cast = cast_of(w, KIN_SCREEN_GPU_F16, axes->count + 1, 1.0);
+    KIN_HOLD(hold, w->on.ctx);
     KIN_TRY(make_room(w, &cast, shadow));
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_casting, &c, "a basis", &c.block));
-    kith_status status = cast_all(w, axes, &c, &cast);
-    shadow->axes = status == KITH_OK ? axes->count : shadow->axes;
-    KIN_THEN(status, take(w, &cast, share));
-    kin_gpu_free(on->gpu, c.block);
-    return status;
+    KIN_TRY(kin_gpu_hold_layout(&hold, w->on.gpu, name_casting, &c, "a basis"));
+    KIN_TRY(cast_all(w, axes, &c, &cast));
+    shadow->axes = axes->count;
+    return take(w, &cast, share);
 }
 
 /* ---- Of all columns, as bytes ---------------------------------------------------------------- */
