@@ -152,7 +152,7 @@ void kin_exact_gpu_outputs_name(kin_layout *layout, const kith_neighbors *wanted
     }
 }
 
-/* All parts of `to`, on the host, and where they stand on the device. */
+/* All parts of `to`, and where they come from. */
 static kin_gpu_fetches fetches_of(const kith_neighbors *to, const kith_neighbors *from)
 {
     const uint64_t cells = (uint64_t)(to->rows * to->k);
@@ -176,6 +176,17 @@ kith_status kin_exact_gpu_outputs_fetch(const kin_screen_gpu_device *on, const k
 {
     const kin_gpu_fetches fetches = fetches_of(to, from);
     return kin_gpu_fetch_all(on->ctx, on->gpu, &fetches);
+}
+
+kith_status kin_exact_gpu_outputs_send(kith_ctx *ctx, kin_gpu *gpu, const kith_neighbors *to,
+                                       const kith_neighbors *from)
+{
+    const kin_gpu_fetches sent = fetches_of(to, from);
+    for (int32_t i = 0; i < sent.count; i++) {
+        const kin_gpu_fetch *part = &sent.parts[i];
+        KIN_TRY(kin_gpu_upload(ctx, gpu, part->to, part->from, part->bytes));
+    }
+    return KITH_OK;
 }
 
 /* What kernels write with. */
@@ -410,29 +421,13 @@ static kin_exact_gpu_delivery delivery_of(int64_t rows, int32_t k)
         .most = kin_min_i64(kin_round_up(kin_max_i64(fit, 1), KIN_SCREEN_GPU_BLOCK), rows), .k = k};
 }
 
-void kin_exact_gpu_delivery_free(kin_exact_gpu_answers *a, kin_exact_gpu_delivery *d)
+kith_status kin_exact_gpu_delivery_make(kin_hold *hold, const kin_exact_gpu_answers *a,
+                                        int64_t rows, int32_t k, kin_exact_gpu_delivery *d)
 {
-    kin_gpu_free(a->on.gpu, d->device_block);
-    kin_free(a->on.ctx, d->host_block);
-    *d = (kin_exact_gpu_delivery){0};
-}
-
-kith_status kin_exact_gpu_delivery_make(kin_exact_gpu_answers *a, int64_t rows, int32_t k,
-                                        kin_exact_gpu_delivery *d)
-{
-    const kin_screen_gpu_device *on = &a->on;
     const char *what = "neighbours of a batch";
     *d = delivery_of(rows, k);
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_delivery, d, what, &d->device_block));
-    if (a->kernels_write) {
-        return KITH_OK;
-    }
-    const kith_status status =
-        kin_layout_make(on->ctx, name_delivery_host, d, what, &d->host_block);
-    if (status != KITH_OK) {
-        kin_exact_gpu_delivery_free(a, d);
-    }
-    return status;
+    KIN_TRY(kin_gpu_hold_layout(hold, a->on.gpu, name_delivery, d, what));
+    return a->kernels_write ? KITH_OK : kin_hold_layout(hold, name_delivery_host, d, what);
 }
 
 /* All parts of an answer, and ids that are left out: what kernels write with at most. */
@@ -539,22 +534,10 @@ static kith_status copy_out(kin_exact_gpu_answers *a, const kith_neighbors *out)
     return kin_gpu_behind_begin(on->ctx, on->gpu, &fetches, block);
 }
 
-static kith_status copy_in(kin_exact_gpu_answers *a, const kith_neighbors *out)
+static kith_status copy_in(const kin_exact_gpu_answers *a, const kith_neighbors *out)
 {
-    const kin_screen_gpu_device *on = &a->on;
-    const uint64_t cells = (uint64_t)(out->rows * out->k);
-    if (out->ids != NULL) {
-        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->ids, a->host.ids, cells * sizeof *out->ids));
-    }
-    if (out->distances != NULL) {
-        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->distances, a->host.distances,
-                               cells * sizeof *out->distances));
-    }
-    if (out->distances64 != NULL) {
-        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->distances64, a->host.distances64,
-                               cells * sizeof *out->distances64));
-    }
-    return kin_gpu_wait(on->ctx, on->gpu);
+    KIN_TRY(kin_exact_gpu_outputs_send(a->on.ctx, a->on.gpu, out, &a->host));
+    return kin_gpu_wait(a->on.ctx, a->on.gpu);
 }
 
 kith_status kin_exact_gpu_answers_finish(kin_exact_gpu_answers *a, const kith_neighbors *out,

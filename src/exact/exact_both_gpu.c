@@ -202,6 +202,15 @@ static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_g
     return status;
 }
 
+/* A search, whose corpus has the other one's name. */
+static kith_status search(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_query *other,
+                          const kin_exact_gpu_query *query)
+{
+    const kith_status status = kin_exact_gpu_search(ctx, gpu, other->queries, query);
+    kin_failure_shift(ctx, "corpus", other->name, 0);
+    return status;
+}
+
 /* By one product, or by two searches, which cut what does not fit. */
 kith_status kin_exact_gpu_both(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_query *ab,
                                const kin_exact_gpu_query *ba)
@@ -217,8 +226,8 @@ kith_status kin_exact_gpu_both(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_
             return status;
         }
     }
-    KIN_TRY(kin_exact_gpu_search(ctx, gpu, ba->queries, ab));
-    return kin_exact_gpu_search(ctx, gpu, ab->queries, ba);
+    KIN_TRY(search(ctx, gpu, ab, ba)); /* which checks ab's rows first, as the processor does */
+    return search(ctx, gpu, ba, ab);
 }
 
 /* ---- Other groups of a graph ----------------------------------------------------------------- */

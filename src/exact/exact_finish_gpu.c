@@ -176,16 +176,15 @@ static kith_status rescore_all(kin_exact_gpu_answers *a, const kin_screen_gpu_wo
 {
     const int32_t k = work->lists.k;
     kin_exact_gpu_delivery d;
-    KIN_TRY(kin_exact_gpu_delivery_make(a, work->rows.points, k, &d));
-    kith_status status = KITH_OK;
-    for (int64_t row0 = 0; row0 < work->rows.points && status == KITH_OK; row0 += d.most) {
+    KIN_HOLD(hold, a->on.ctx);
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, a, work->rows.points, k, &d));
+    for (int64_t row0 = 0; row0 < work->rows.points; row0 += d.most) {
         const int64_t count = kin_min_i64(d.most, work->rows.points - row0);
-        status = rescore(&d, work, rows, cols, row0, count);
-        KIN_THEN(status, kin_exact_gpu_delivery_run(a, &d, work->rows.ids + row0, count,
-                                                    lost == NULL ? NULL : lost + row0));
+        KIN_TRY(rescore(&d, work, rows, cols, row0, count));
+        KIN_TRY(kin_exact_gpu_delivery_run(a, &d, work->rows.ids + row0, count,
+                                           lost == NULL ? NULL : lost + row0));
     }
-    kin_exact_gpu_delivery_free(a, &d);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Lists that overflowed ------------------------------------------------------------------- */
@@ -434,8 +433,9 @@ kith_status kin_exact_gpu_team_relay(const kin_exact_gpu_relay *relay)
     kin_gpu *gpu = relay->answers->on.gpu;
     const bool delivers = kin_gpu_part(gpu) == 0;
     kin_exact_gpu_delivery d = {0};
-    const kith_status made = kin_exact_gpu_delivery_make(relay->answers, relay->rows, relay->k, &d);
-    kith_status status = made;
+    KIN_HOLD(hold, relay->answers->on.ctx);
+    kith_status status =
+        kin_exact_gpu_delivery_make(&hold, relay->answers, relay->rows, relay->k, &d);
     if (status == KITH_OK && delivers && relay->begin != NULL) {
         status = relay->begin(relay->arg, &d);
     }
@@ -447,9 +447,6 @@ kith_status kin_exact_gpu_team_relay(const kin_exact_gpu_relay *relay)
         kin_gpu_show(gpu, &mine);
         status = kin_gpu_meet(gpu, own);
         KIN_THEN(status, kin_gpu_meet(gpu, delivers ? deliver_batch(relay, &d, b) : KITH_OK));
-    }
-    if (made == KITH_OK) {
-        kin_exact_gpu_delivery_free(relay->answers, &d);
     }
     return status;
 }

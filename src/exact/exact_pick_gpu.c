@@ -198,16 +198,14 @@ static kith_status pick_asked(kin_exact_gpu_answers *answers, const kin_exact_gp
 {
     const int64_t rows = asked->rows;
     kin_exact_gpu_delivery d;
-    KIN_TRY(kin_exact_gpu_delivery_make(answers, rows, (int32_t)answers->wanted, &d));
-    kith_status status = KITH_OK;
-    for (int64_t first = 0; status == KITH_OK && first < rows; first += d.most) {
+    KIN_HOLD(hold, answers->on.ctx);
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, answers, rows, (int32_t)answers->wanted, &d));
+    for (int64_t first = 0; first < rows; first += d.most) {
         const int64_t count = kin_min_i64(d.most, rows - first);
-        status = pick_some(answers, asked, &d, first, count);
-        KIN_THEN(status,
-                 kin_progress(answers->on.ctx, "screen", (double)(first + count), (double)rows));
+        KIN_TRY(pick_some(answers, asked, &d, first, count));
+        KIN_TRY(kin_progress(answers->on.ctx, "screen", (double)(first + count), (double)rows));
     }
-    kin_exact_gpu_delivery_free(answers, &d);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status answer(picking *p)

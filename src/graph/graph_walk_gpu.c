@@ -211,17 +211,15 @@ static kith_status walk_stripe(walking *w, kin_exact_gpu_answers *a,
     const int64_t walks = by_position ? queries->set.points : queries->rows.rows;
     uint64_t told[KIN_EXACT_GPU_COUNTS] = {0};
     kin_exact_gpu_delivery d;
-    KIN_TRY(kin_exact_gpu_delivery_make(a, queries->rows.rows, (int32_t)w->out->k, &d));
-    kith_status status =
-        by_position ? walk_positions(w, a, queries, &d) : walk_rows(w, a, queries, &d);
-    KIN_THEN(status, kin_gpu_download(ctx, w->on.gpu, told, a->short_rows, sizeof told));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, a, queries->rows.rows, (int32_t)w->out->k, &d));
+    KIN_TRY(by_position ? walk_positions(w, a, queries, &d) : walk_rows(w, a, queries, &d));
+    KIN_TRY(kin_gpu_download(ctx, w->on.gpu, told, a->short_rows, sizeof told));
     w->walked += (double)told[EVALUATED];
     a->settled = told[SHORT] == 0 && walks == queries->rows.rows;
-    KIN_THEN(status, told[BAD] != UINT64_MAX ? complain(w, *source)
-                     : a->settled            ? KITH_OK
-                                             : solve_short(w, a, queries, d.counts));
-    kin_exact_gpu_delivery_free(a, &d);
-    return status;
+    return told[BAD] != UINT64_MAX ? complain(w, *source)
+           : a->settled            ? KITH_OK
+                                   : solve_short(w, a, queries, d.counts);
 }
 
 static kith_status answer_stripe(walking *w, kin_exact_gpu_answers *a,

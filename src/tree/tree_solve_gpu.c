@@ -365,7 +365,8 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
     start = kin_clock_ns();
     KIN_TRY_GOTO(status, find_near(s, &hold, &lists, &own), done);
     if (!writes_at_once(a, &lists)) {
-        KIN_TRY_GOTO(status, kin_exact_gpu_delivery_make(a, places->count, s->wanted, &d), done);
+        KIN_TRY_GOTO(status, kin_exact_gpu_delivery_make(&hold, a, places->count, s->wanted, &d),
+                     done);
     }
     if (lost > 0) {
         KIN_TRY_GOTO(status, kin_hold_alloc(&hold, &flags, (uint64_t)places->count, 1, "row flags"),
@@ -377,7 +378,6 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
     report->seconds_rescore += kin_clock_since(start);
 done:
     r->count = status == KITH_OK ? r->count : before;
-    kin_exact_gpu_delivery_free(a, &d);
     return status;
 }
 
