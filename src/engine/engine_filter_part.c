@@ -199,7 +199,7 @@ static kith_status search_rows(finding *f, const kith_matrix *rows, int64_t fetc
     job.request = request_of(f);
     KIN_TRY(gather(&hold, job.graph ? &all->corpus : &all->queries, f->queries, f->count,
                    &job.queries));
-    job.corpus = job.graph ? job.queries : *rows;
+    job.corpus = rows != NULL ? *rows : job.queries;
     KIN_TRY(kin_call_begin(ctx, &call));
     KIN_TRY(kin_call_end(&call, kin_engine_knn(ctx, &job, &f->found)));
     return end_finding(f);
