@@ -104,18 +104,8 @@ static kith_status check_exact(kith_ctx *ctx, const kin_request *request)
 
 static void name_table(kin_layout *layout, void *job)
 {
-    kith_neighbors *table = &((kin_api_limit *)job)->table;
-    const kith_neighbors *out = ((kin_api_limit *)job)->out;
-    const uint64_t entries = kin_size_mul((uint64_t)out->rows, (uint64_t)out->k);
-    if (out->ids != NULL) {
-        table->ids = kin_layout_array(layout, entries, sizeof *table->ids);
-    }
-    if (out->distances != NULL) {
-        table->distances = kin_layout_array(layout, entries, sizeof *table->distances);
-    }
-    if (out->distances64 != NULL) {
-        table->distances64 = kin_layout_array(layout, entries, sizeof *table->distances64);
-    }
+    kin_api_limit *limit = job;
+    kin_exact_gpu_outputs_name(layout, limit->out, limit->out->rows, &limit->table);
 }
 
 kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
@@ -134,22 +124,6 @@ kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
     return status;
 }
 
-static kith_status bring(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from, uint64_t bytes)
-{
-    return to == NULL ? KITH_OK : kin_gpu_upload(ctx, gpu, to, from, bytes);
-}
-
-static kith_status bring_table(kith_ctx *ctx, kin_gpu *gpu, const kin_api_limit *limit)
-{
-    const kith_neighbors *out = limit->out;
-    const kith_neighbors *table = &limit->table;
-    const uint64_t entries = (uint64_t)out->rows * (uint64_t)out->k;
-    KIN_TRY(bring(ctx, gpu, out->ids, table->ids, entries * sizeof *out->ids));
-    KIN_TRY(bring(ctx, gpu, out->distances, table->distances, entries * sizeof *out->distances));
-    return bring(ctx, gpu, out->distances64, table->distances64,
-                 entries * sizeof *out->distances64);
-}
-
 /* Nothing was answered. Hands the status on. */
 static kith_status limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status)
 {
@@ -161,7 +135,7 @@ kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
 {
     status = kin_limit_end(&limit->cut, status);
     if (status == KITH_OK && limit->block != NULL) {
-        status = bring_table(ctx, gpu, limit);
+        status = kin_exact_gpu_outputs_send(ctx, gpu, limit->out, &limit->table);
     }
     kin_free(ctx, limit->block);
     return status;

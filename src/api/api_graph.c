@@ -4,6 +4,7 @@
 #include "api/api_check.h"
 
 #include "file/file_checksum.h"
+#include "host/host_threads.h"
 
 /* ---- Exactness ------------------------------------------------------------------------------ */
 
@@ -158,8 +159,8 @@ static kith_status keep(removal *r, const kith_neighbors *out)
     KIN_TRY(kin_check_output(ctx, r->params.k, lists->left - (lists->self ? 0 : 1),
                              "so many neighbours has a point of those that are left", out,
                              lists->left));
-    KIN_TRY(kin_recall_copy(r->hold, &r->points, lists->rows, lists->left, "points that are left",
-                            &r->rest));
+    KIN_TRY(kin_hold_rows(r->hold, &r->points, lists->rows, lists->left, "points that are left",
+                          &r->rest));
     KIN_NEW(r->hold, lists->ids, kin_size_mul(left, (uint64_t)lists->graph->k),
             "lists that are left");
     KIN_NEW(r->hold, lists->lacking, left, "rows that lost neighbours");
@@ -220,8 +221,8 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     kith_matrix queries;
     bool few = false;
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_recall_copy(&hold, &r->rest, r->lists.lacking, r->lists.lacking_count,
-                            "rows that lost neighbours", &queries));
+    KIN_TRY(kin_hold_rows(&hold, &r->rest, r->lists.lacking, r->lists.lacking_count,
+                          "rows that lost neighbours", &queries));
     KIN_NEW(&hold, found.ids, entries, "neighbours");
     KIN_NEW(&hold, found.distances64, entries, "neighbours");
     kith_search_params params = search_params(r);

@@ -244,7 +244,7 @@ static kith_status sampling_make(kin_hold *hold, sampling *s)
     KIN_NEW(hold, s->truth.distances64, entries, "neighbours of the sample");
     KIN_NEW(hold, s->query, (uint64_t)points->cols + KIN_METRIC_LANES, "a query");
     kin_recall_draw(points->rows, s->count, s->seed, s->rows);
-    return kin_recall_copy(hold, points, s->rows, s->count, "sample points", &s->points);
+    return kin_hold_rows(hold, points, s->rows, s->count, "sample points", &s->points);
 }
 
 /* Canonical distances of what the graph says of a sampled row. A point is no neighbour of itself:

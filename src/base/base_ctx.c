@@ -197,12 +197,13 @@ kith_status kin_fail_like(kith_ctx *ctx, kith_status status, const kith_ctx *oth
     return status;
 }
 
-void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first)
+void kin_failure_shift(kith_ctx *ctx, const char *argument, const char *name, int64_t first)
 {
     kin_failure *f = &ctx->failure;
     pthread_mutex_lock(&ctx->lock);
     if (f->status != KITH_OK && f->row >= 0 && strcmp(f->argument, argument) == 0) {
         f->row += first;
+        copy(f->argument, sizeof f->argument, name);
         put_sentence(f);
     }
     pthread_mutex_unlock(&ctx->lock);

@@ -142,9 +142,9 @@ kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
  * the status alone is. */
 kith_status kin_fail_like(kith_ctx *ctx, kith_status status, const kith_ctx *other);
 
-/* What failed in rows of `argument` that begin at row `first` of the caller's: the place is counted
- * from the caller's first row. */
-void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first);
+/* What failed in rows of `argument` that begin at row `first` of what the caller knows as `name`:
+ * the place is counted from the caller's first row. */
+void kin_failure_shift(kith_ctx *ctx, const char *argument, const char *name, int64_t first);
 
 /* Between pieces of work that run at the same time the one with the lowest number is told of, not
  * the fastest, so that the same mistake has the same sentence with any number of threads. Sets the

@@ -254,14 +254,14 @@ kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int
     if (filter->rule != KITH_RULE_EACH) {
         return KITH_OK;
     }
-    KIN_TRY(kin_alloc_zero(ctx, &words, (uint64_t)rows, sizeof *words, "numbers of groups"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, words, (uint64_t)rows, "numbers of groups");
     if (are_small(filter->groups, rows, rows)) {
         mark_numbers(filter->groups, rows, words);
         *lists = settle_marks(words, rows);
     } else {
         *lists = settle_numbers(words, add_numbers(filter->groups, rows, words, 0));
     }
-    kin_free(ctx, words);
     return KITH_OK;
 }
 
@@ -378,18 +378,17 @@ kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t 
     const int64_t queries = of_queries != NULL ? job->queries.rows : 0;
     const int64_t *others = of_queries != NULL ? job->filter.query_groups : NULL;
     kin_filter_numbers g = {.most = job->corpus.rows + job->queries.rows};
-    void *block = NULL;
+    KIN_HOLD(hold, ctx);
     *count = 1;
     KIN_TRY(narrow_numbers(ctx, job->filter.groups, rows, of_rows, count));
     KIN_TRY(narrow_numbers(ctx, others, queries, of_queries, count));
     if (*count <= kin_min_i64(g.most, UINT32_MAX)) {
         return KITH_OK;
     }
-    KIN_TRY(kin_layout_make(ctx, kin_filter_numbers_name, &g, "numbers of groups", &block));
+    KIN_TRY(kin_hold_layout(&hold, kin_filter_numbers_name, &g, "numbers of groups"));
     kin_filter_number(job, &g);
     kin_filter_index_numbers(&g, job->filter.groups, rows, of_rows);
     kin_filter_index_numbers(&g, others, queries, of_queries);
     *count = g.count;
-    kin_free(ctx, block);
     return KITH_OK;
 }

@@ -45,24 +45,6 @@ bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries, b
 
 /* ---- Copies --------------------------------------------------------------------------------- */
 
-typedef struct copying {
-    const kith_matrix *from;
-    const uint32_t *ids;
-    int64_t count;
-    unsigned char *to;
-    int64_t row_bytes;
-} copying;
-
-static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
-{
-    (void)thread;
-    const copying *c = arg;
-    const int64_t first = task * ROWS_A_TASK;
-    (void)kin_recall_gather(c->from, c->ids + first, kin_min_i64(ROWS_A_TASK, c->count - first),
-                            c->to + first * c->row_bytes);
-    return KITH_OK;
-}
-
 /* Rows of a matrix one behind the other: where they are that already, as they stand. */
 static kith_status gather(kin_hold *hold, const kith_matrix *from, const uint32_t *ids,
                           int64_t count, kith_matrix *rows)
@@ -71,12 +53,7 @@ static kith_status gather(kin_hold *hold, const kith_matrix *from, const uint32_
     if ((int64_t)ids[count - 1] - (int64_t)ids[0] == count - 1) {
         return KITH_OK;
     }
-    copying c = {.from = from, .ids = ids, .count = count};
-    c.row_bytes = (int64_t)kin_row_bytes(from);
-    KIN_TRY(kin_hold_alloc(hold, &c.to, (uint64_t)count, (uint64_t)c.row_bytes, "rows of a group"));
-    rows->data = c.to;
-    rows->stride_bytes = c.row_bytes;
-    return kin_parallel(hold->ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, &c);
+    return kin_hold_rows(hold, from, ids, count, "rows of a group", rows);
 }
 
 /* ---- What a part finds ---------------------------------------------------------------------- */
@@ -222,7 +199,7 @@ static kith_status search_rows(finding *f, const kith_matrix *rows, int64_t fetc
     job.request = request_of(f);
     KIN_TRY(gather(&hold, job.graph ? &all->corpus : &all->queries, f->queries, f->count,
                    &job.queries));
-    job.corpus = job.graph ? job.queries : *rows;
+    job.corpus = rows != NULL ? *rows : job.queries;
     KIN_TRY(kin_call_begin(ctx, &call));
     KIN_TRY(kin_call_end(&call, kin_engine_knn(ctx, &job, &f->found)));
     return end_finding(f);

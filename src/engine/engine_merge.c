@@ -295,8 +295,8 @@ static kith_status copy_near(merging *m, int side)
 {
     const kin_bounds_rows *near = &m->near[side];
     double *limits = m->limits + m->first[side];
-    KIN_TRY(kin_recall_copy(m->hold, &m->part[side], near->rows, near->count, "rows that can meet",
-                            &m->across.rows[side]));
+    KIN_TRY(kin_hold_rows(m->hold, &m->part[side], near->rows, near->count, "rows that can meet",
+                          &m->across.rows[side]));
     for (int64_t i = 0; i < near->count; i++) {
         limits[i] = limits[near->rows[i]]; /* rows rise: none is read too late */
     }

@@ -313,7 +313,7 @@ static kith_status plan_pairs(kith_ctx *ctx, const kin_pairs_job *job, const kin
     plan->chunk_bytes = kin_size_mul((uint64_t)room_of(ctx, job), PAIR_BYTES);
     KIN_NEW(&hold, ids, (uint64_t)plan->sample, "a sample");
     kin_recall_draw(points->rows, plan->sample, job->params.seed, ids);
-    KIN_TRY(kin_recall_copy(&hold, points, ids, plan->sample, "a sample", &sample));
+    KIN_TRY(kin_hold_rows(&hold, points, ids, plan->sample, "a sample", &sample));
     KIN_TRY(count_sample(ctx, job, &sample, kept, &c));
     estimate(job, &c, plan);
     return KITH_OK;

@@ -3,6 +3,7 @@
 
 #include "base/base_random.h"
 #include "host/host_clock.h"
+#include "host/host_threads.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -280,8 +281,8 @@ static kith_status solve_lacking(const asked_queries *asked, const kin_walks_pic
         return KITH_OK;
     }
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_recall_copy(&hold, &asked->queries, some.rows, picked->lacking,
-                            "queries that found too few", &some.queries));
+    KIN_TRY(kin_hold_rows(&hold, &asked->queries, some.rows, picked->lacking,
+                          "queries that found too few", &some.queries));
     KIN_NEW(&hold, told.ids, kin_size_mul(count, (uint64_t)k), "what they find");
     KIN_NEW(&hold, told.distances64, kin_size_mul(count, (uint64_t)k), "what they find");
     KIN_TRY(solve_filtered_there(asked, &some, &told));
@@ -438,7 +439,7 @@ static kith_status gather(const searching *s, kin_hold *hold, asked_sample *of)
     const char *what = "sample queries";
     unsigned char *copy = NULL;
     if (s->asked.place == 0) {
-        return kin_recall_copy(hold, queries, of->rows, count, what, &of->queries);
+        return kin_hold_rows(hold, queries, of->rows, count, what, &of->queries);
     }
     KIN_TRY(kin_hold_alloc(hold, &copy, (uint64_t)count, bytes, what));
     of->queries = *queries;

@@ -152,7 +152,7 @@ void kin_exact_gpu_outputs_name(kin_layout *layout, const kith_neighbors *wanted
     }
 }
 
-/* All parts of `to`, on the host, and where they stand on the device. */
+/* All parts of `to`, and where they come from. */
 static kin_gpu_fetches fetches_of(const kith_neighbors *to, const kith_neighbors *from)
 {
     const uint64_t cells = (uint64_t)(to->rows * to->k);
@@ -176,6 +176,17 @@ kith_status kin_exact_gpu_outputs_fetch(const kin_screen_gpu_device *on, const k
 {
     const kin_gpu_fetches fetches = fetches_of(to, from);
     return kin_gpu_fetch_all(on->ctx, on->gpu, &fetches);
+}
+
+kith_status kin_exact_gpu_outputs_send(kith_ctx *ctx, kin_gpu *gpu, const kith_neighbors *to,
+                                       const kith_neighbors *from)
+{
+    const kin_gpu_fetches sent = fetches_of(to, from);
+    for (int32_t i = 0; i < sent.count; i++) {
+        const kin_gpu_fetch *part = &sent.parts[i];
+        KIN_TRY(kin_gpu_upload(ctx, gpu, part->to, part->from, part->bytes));
+    }
+    return KITH_OK;
 }
 
 /* What kernels write with. */
@@ -328,26 +339,22 @@ typedef struct writing {
     kin_pair *scratch; /* by thread, wanted of them; for merging */
 } writing;
 
-static kith_status write_some(void *arg, int64_t task, int32_t thread)
+static kith_status write_row(void *arg, int64_t i, int32_t thread)
 {
     const writing *w = arg;
     const kin_exact_gpu_answers *a = w->a;
     const kin_exact_gpu_finished *l = w->lists;
     kin_answer *answer = &a->threads[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, l->rows);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        if (l->ids[i] == KITH_ID_NONE || (l->lost != NULL && l->lost[i] != 0)) {
-            continue;
-        }
-        const bool none = l->pairs == NULL;
-        const int32_t full = l->counts == NULL ? l->k : l->counts[i];
-        kin_answer_expand(answer, none ? NULL : l->pairs + i * l->k, none ? 0 : full);
-        if (a->merged != NULL) {
-            merge_list(a, answer, a->row0 + l->ids[i], w->scratch + (int64_t)thread * a->wanted);
-        } else {
-            KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, l->ids[i]));
-        }
+    if (l->ids[i] == KITH_ID_NONE || (l->lost != NULL && l->lost[i] != 0)) {
+        return KITH_OK;
     }
+    const bool none = l->pairs == NULL;
+    const int32_t full = l->counts == NULL ? l->k : l->counts[i];
+    kin_answer_expand(answer, none ? NULL : l->pairs + i * l->k, none ? 0 : full);
+    if (a->merged == NULL) {
+        return kin_answer_write_group(a->on.ctx, &a->target, answer, l->ids[i]);
+    }
+    merge_list(a, answer, a->row0 + l->ids[i], w->scratch + (int64_t)thread * a->wanted);
     return KITH_OK;
 }
 
@@ -356,32 +363,24 @@ kith_status kin_exact_gpu_host_write(const kin_exact_gpu_answers *a,
 {
     kith_ctx *ctx = a->on.ctx;
     writing w = {.a = a, .lists = lists};
+    KIN_HOLD(hold, ctx);
     if (a->merged != NULL) {
-        KIN_TRY(kin_alloc(ctx, &w.scratch,
-                          kin_size_mul((uint64_t)ctx->threads, (uint64_t)a->wanted),
-                          sizeof *w.scratch, "merged lists"));
+        KIN_NEW(&hold, w.scratch, kin_size_mul((uint64_t)ctx->threads, (uint64_t)a->wanted),
+                "merged lists");
     }
-    const kith_status status =
-        kin_parallel(ctx, "rescore", kin_ceil_div(lists->rows, ROWS_A_TASK), write_some, &w);
-    kin_free(ctx, w.scratch);
-    return status;
+    return kin_parallel_rows(ctx, "rescore", lists->rows, ROWS_A_TASK, write_row, &w);
 }
 
-static kith_status write_merged(void *arg, int64_t task, int32_t thread)
+static kith_status write_merged(void *arg, int64_t row, int32_t thread)
 {
     const kin_exact_gpu_answers *a = arg;
     kin_answer *answer = &a->threads[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->target.out->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        answer->count = a->merged_count[row];
-        memcpy(answer->list, a->merged + row * a->wanted,
-               (size_t)answer->count * sizeof *answer->list);
-        if (answer->count == 0) { /* no chunk had a list for it: a degenerate row */
-            kin_answer_degenerate(answer);
-        }
-        KIN_TRY(kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row));
+    answer->count = a->merged_count[row];
+    memcpy(answer->list, a->merged + row * a->wanted, (size_t)answer->count * sizeof *answer->list);
+    if (answer->count == 0) { /* no chunk had a list for it: a degenerate row */
+        kin_answer_degenerate(answer);
     }
-    return KITH_OK;
+    return kin_answer_write_group(a->on.ctx, &a->target, answer, (uint32_t)row);
 }
 
 static kith_status finish_on_host(kin_exact_gpu_answers *a)
@@ -390,8 +389,8 @@ static kith_status finish_on_host(kin_exact_gpu_answers *a)
         kin_answer_write_degenerates(&a->target, &a->threads[0]);
         return KITH_OK;
     }
-    return kin_parallel(a->on.ctx, "rescore", kin_ceil_div(a->target.out->rows, ROWS_A_TASK),
-                        write_merged, a);
+    return kin_parallel_rows(a->on.ctx, "rescore", a->target.out->rows, ROWS_A_TASK, write_merged,
+                             a);
 }
 
 /* ---- A batch --------------------------------------------------------------------------------- */
@@ -422,29 +421,13 @@ static kin_exact_gpu_delivery delivery_of(int64_t rows, int32_t k)
         .most = kin_min_i64(kin_round_up(kin_max_i64(fit, 1), KIN_SCREEN_GPU_BLOCK), rows), .k = k};
 }
 
-void kin_exact_gpu_delivery_free(kin_exact_gpu_answers *a, kin_exact_gpu_delivery *d)
+kith_status kin_exact_gpu_delivery_make(kin_hold *hold, const kin_exact_gpu_answers *a,
+                                        int64_t rows, int32_t k, kin_exact_gpu_delivery *d)
 {
-    kin_gpu_free(a->on.gpu, d->device_block);
-    kin_free(a->on.ctx, d->host_block);
-    *d = (kin_exact_gpu_delivery){0};
-}
-
-kith_status kin_exact_gpu_delivery_make(kin_exact_gpu_answers *a, int64_t rows, int32_t k,
-                                        kin_exact_gpu_delivery *d)
-{
-    const kin_screen_gpu_device *on = &a->on;
     const char *what = "neighbours of a batch";
     *d = delivery_of(rows, k);
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_delivery, d, what, &d->device_block));
-    if (a->kernels_write) {
-        return KITH_OK;
-    }
-    const kith_status status =
-        kin_layout_make(on->ctx, name_delivery_host, d, what, &d->host_block);
-    if (status != KITH_OK) {
-        kin_exact_gpu_delivery_free(a, d);
-    }
-    return status;
+    KIN_TRY(kin_gpu_hold_layout(hold, a->on.gpu, name_delivery, d, what));
+    return a->kernels_write ? KITH_OK : kin_hold_layout(hold, name_delivery_host, d, what);
 }
 
 /* All parts of an answer, and ids that are left out: what kernels write with at most. */
@@ -551,22 +534,10 @@ static kith_status copy_out(kin_exact_gpu_answers *a, const kith_neighbors *out)
     return kin_gpu_behind_begin(on->ctx, on->gpu, &fetches, block);
 }
 
-static kith_status copy_in(kin_exact_gpu_answers *a, const kith_neighbors *out)
+static kith_status copy_in(const kin_exact_gpu_answers *a, const kith_neighbors *out)
 {
-    const kin_screen_gpu_device *on = &a->on;
-    const uint64_t cells = (uint64_t)(out->rows * out->k);
-    if (out->ids != NULL) {
-        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->ids, a->host.ids, cells * sizeof *out->ids));
-    }
-    if (out->distances != NULL) {
-        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->distances, a->host.distances,
-                               cells * sizeof *out->distances));
-    }
-    if (out->distances64 != NULL) {
-        KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, out->distances64, a->host.distances64,
-                               cells * sizeof *out->distances64));
-    }
-    return kin_gpu_wait(on->ctx, on->gpu);
+    KIN_TRY(kin_exact_gpu_outputs_send(a->on.ctx, a->on.gpu, out, &a->host));
+    return kin_gpu_wait(a->on.ctx, a->on.gpu);
 }
 
 kith_status kin_exact_gpu_answers_finish(kin_exact_gpu_answers *a, const kith_neighbors *out,

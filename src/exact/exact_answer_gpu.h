@@ -91,6 +91,9 @@ void kin_exact_gpu_outputs_name(kin_layout *layout, const kith_neighbors *wanted
 /* All parts of `to`, on the host, from the device. Waits. */
 kith_status kin_exact_gpu_outputs_fetch(const kin_screen_gpu_device *on, const kith_neighbors *to,
                                         const kith_neighbors *from);
+/* All parts of `to`, on the device, from the host. */
+kith_status kin_exact_gpu_outputs_send(kith_ctx *ctx, kin_gpu *gpu, const kith_neighbors *to,
+                                       const kith_neighbors *from);
 
 /* What is asked, of a corpus; asked: the groups of whose rows answers are written. Nothing is
  * allocated. Without queries: a graph. */
@@ -143,14 +146,11 @@ typedef struct kin_exact_gpu_delivery {
     kin_pair *host_pairs; /* where the host writes */
     int32_t *host_counts;
     uint32_t *host_ids;
-    void *device_block;
-    void *host_block;
 } kin_exact_gpu_delivery;
 
-/* Room for batches of lists of k pairs, `rows` rows in all. Freed on failure. */
-kith_status kin_exact_gpu_delivery_make(kin_exact_gpu_answers *a, int64_t rows, int32_t k,
-                                        kin_exact_gpu_delivery *d);
-void kin_exact_gpu_delivery_free(kin_exact_gpu_answers *a, kin_exact_gpu_delivery *d);
+/* Room for batches of lists of k pairs, `rows` rows in all. The hold gives it back. */
+kith_status kin_exact_gpu_delivery_make(kin_hold *hold, const kin_exact_gpu_answers *a,
+                                        int64_t rows, int32_t k, kin_exact_gpu_delivery *d);
 /* What stands in pairs and counts for the first `rows` rows. ids (device): the row of the output;
  * KITH_ID_NONE: none. lost (host, by row, or NULL): 1 where candidates were lost: the host leaves
  * those out, kernels write them like any other. */

@@ -14,8 +14,9 @@
  * elsewhere) would have columns that every pair passes.
  *
  * Cost. Half the products of two searches. These are what is left where a set is small, where
- * pairs are asked for twice (KITH_NO_SYMMETRY) or by a pipeline, and where not all fits at once.
- * Then, and where the guest loses too much, both sets are prepared again.
+ * pairs are asked for twice (KITH_NO_SYMMETRY) or by a pipeline, where a team divides the queries,
+ * and where not all fits at once. Then, and where the guest loses too much, both sets are prepared
+ * again.
  *
  * A graph whose points look for those of other groups is prepared once. Its groups are halved, and
  * the halves; two halves are choices of the prepared points (kin_exact_gpu_corpus_some), which
@@ -201,60 +202,32 @@ static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_g
     return status;
 }
 
-/* ---- Two searches ---------------------------------------------------------------------------- */
-
-/* Both resident, each asked with the other. */
-static kith_status by_two_searches(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_query *ab,
-                                   const kin_exact_gpu_query *ba)
+/* A search, whose corpus has the other one's name. */
+static kith_status search(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_query *other,
+                          const kin_exact_gpu_query *query)
 {
-    side a = {.query = ab};
-    side b = {.query = ba};
-    kith_status status = make_side(ctx, gpu, ba, &a);
-    KIN_THEN(status, make_side(ctx, gpu, ab, &b));
-    KIN_THEN(status, kin_exact_gpu_corpus_ask(ctx, b.corpus, ab));
-    KIN_THEN(status, kin_exact_gpu_corpus_ask(ctx, a.corpus, ba));
-    free_side(ctx, &b);
-    free_side(ctx, &a);
+    const kith_status status = kin_exact_gpu_search(ctx, gpu, other->queries, query);
+    kin_failure_shift(ctx, "corpus", other->name, 0);
     return status;
 }
 
-static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_query *ab,
-                            const kin_exact_gpu_query *ba)
-{
-    bool done = false;
-    kith_status status = is_one_product(ab, ba) ? by_one_product(ctx, gpu, ab, ba, &done) : KITH_OK;
-    if (done && status == KITH_OK) {
-        return KITH_OK;
-    }
-    if (status == KITH_E_DEVICE_MEMORY) {
-        kin_exact_gpu_make_room(ctx, gpu);
-        status = KITH_OK;
-    }
-    KIN_THEN(status, by_two_searches(ctx, gpu, ab, ba));
-    if (status != KITH_E_DEVICE_MEMORY) {
-        return status;
-    }
-    kin_exact_gpu_make_room(ctx, gpu);
-    KIN_TRY(kin_exact_gpu_search_chunks(ctx, gpu, ba->queries, ab));
-    return kin_exact_gpu_search_chunks(ctx, gpu, ab->queries, ba);
-}
-
+/* By one product, or by two searches, which cut what does not fit. */
 kith_status kin_exact_gpu_both(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_gpu_query *ab,
                                const kin_exact_gpu_query *ba)
 {
     const int64_t fewer = kin_min_i64(ab->queries->rows, ba->queries->rows);
-    kith_status status = KITH_OK;
-    if (kin_exact_gpu_team_searches(gpu, fewer, ab->place)) {
-        status = kin_exact_gpu_search_by_team(ctx, gpu, ba->queries, ab);
-        KIN_THEN(status, kin_exact_gpu_search_by_team(ctx, gpu, ab->queries, ba));
-        if (!kin_exact_gpu_team_yields(ctx, status)) {
+    bool done = false;
+    if (!kin_exact_gpu_team_searches(gpu, fewer, ab->place) && is_one_product(ab, ba)) {
+        const kith_status status = by_one_product(ctx, gpu, ab, ba, &done);
+        if (status == KITH_E_DEVICE_MEMORY) {
+            kin_exact_gpu_make_room(ctx, gpu);
+            done = false;
+        } else if (status != KITH_OK || done) {
             return status;
         }
     }
-    do {
-        status = try_both(ctx, gpu, ab, ba);
-    } while (kin_exact_gpu_again(ctx, gpu, status));
-    return status;
+    KIN_TRY(search(ctx, gpu, ab, ba)); /* which checks ab's rows first, as the processor does */
+    return search(ctx, gpu, ba, ab);
 }
 
 /* ---- Other groups of a graph ----------------------------------------------------------------- */

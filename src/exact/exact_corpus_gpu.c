@@ -99,7 +99,6 @@ kith_status kin_exact_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu,
         kin_exact_gpu_corpus_free(ctx, corpus);
         return status;
     }
-    ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
     *out = corpus;
     return KITH_OK;
 }
@@ -120,10 +119,8 @@ static kith_status finish_of(kith_ctx *ctx, kith_status status, kin_exact_gpu_co
     if (status != KITH_OK) {
         kin_exact_gpu_corpus_free(ctx, *corpus);
         *corpus = NULL;
-        return status;
     }
-    ctx->report.seconds_prepare += (*corpus)->prepared.seconds_prepare;
-    return KITH_OK;
+    return status;
 }
 
 kith_status kin_exact_gpu_corpus_some(kith_ctx *ctx, const kin_exact_gpu_corpus *all,

@@ -63,7 +63,6 @@ typedef struct direct {
     int64_t shared;       /* rows that a worker may expand */
     int32_t threads;
     worker *workers;
-    void *block;
 } direct;
 
 static void set_worst(const direct *d, list *l)
@@ -335,14 +334,14 @@ kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_
     direct d = direct_of(corpus, queries, request, ctx->threads);
     d.ctx = ctx;
     d.out = out;
-    kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
-    KIN_THEN(status, kin_parallel(ctx, "screen", count * d.ranges, solve, &d));
-    for (int64_t row = 0; status == KITH_OK && d.ranges > 1 && row < count; row++) {
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &d, "the lists of rows"));
+    KIN_TRY(kin_parallel(ctx, "screen", count * d.ranges, solve, &d));
+    for (int64_t row = 0; d.ranges > 1 && row < count; row++) {
         merge_ranges(&d, row);
     }
-    kin_free(ctx, d.block);
     finish_report(&d, (double)corpus->rows.matrix.rows, start);
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
@@ -353,13 +352,13 @@ kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin
     direct d = pick_of(corpus, queries, request, pick, ctx->threads);
     d.ctx = ctx;
     d.out = out;
-    kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
-    KIN_THEN(status, kin_parallel_rows(ctx, "screen", pick->lists, LISTS_A_TASK, solve_picked, &d));
     double picked = 0.0;
-    for (int32_t t = 0; d.block != NULL && t < d.threads; t++) {
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &d, "the lists of rows"));
+    KIN_TRY(kin_parallel_rows(ctx, "screen", pick->lists, LISTS_A_TASK, solve_picked, &d));
+    for (int32_t t = 0; t < d.threads; t++) {
         picked += (double)d.workers[t].picked;
     }
-    kin_free(ctx, d.block);
     finish_report(&d, picked / (double)kin_max_i64(pick->lists, 1), start);
-    return status;
+    return KITH_OK;
 }

@@ -35,7 +35,6 @@ typedef struct direct {
     int64_t wanted; /* pairs a query */
     shape shape;
     const kin_request *request;
-    void *block;
     double *keys;
     int32_t *counts; /* of a stripe */
 
@@ -116,10 +115,9 @@ static void name_direct(kin_layout *layout, void *job)
     }
 }
 
-static kith_status make_block(direct *d)
+static kith_status make_block(kin_hold *hold, direct *d)
 {
-    return kin_gpu_layout_make(d->on.ctx, d->on.gpu, name_direct, d, "keys of all pairs",
-                               &d->block);
+    return kin_gpu_hold_layout(hold, d->on.gpu, name_direct, d, "keys of all pairs");
 }
 
 /* Queries of a stripe: ids (device) or first, first + 1, ... */
@@ -193,17 +191,15 @@ kith_status kin_exact_gpu_direct_rows(const kin_screen_gpu_device *on,
         .queries = s->rows,
         .wanted = s->k,
         .shape = shape_of(s->cols->rows, s->count, passes_of(s->k) > 1, 0, kin_gpu_scope(on->gpu))};
-    KIN_TRY(make_block(&d));
-    kith_status status = KITH_OK;
-    for (int64_t at = 0; status == KITH_OK && at < s->count; at += d.shape.stripe) {
+    KIN_HOLD(hold, on->ctx);
+    KIN_TRY(make_block(&hold, &d));
+    for (int64_t at = 0; at < s->count; at += d.shape.stripe) {
         const stripe some = {.ids = s->ids + at,
                              .count = kin_min_i64(d.shape.stripe, s->count - at)};
-        status = solve_stripe(&d, some, s->pairs + at * s->k);
-        KIN_THEN(status, kin_progress(on->ctx, "screen", (double)at, (double)s->count));
+        KIN_TRY(solve_stripe(&d, some, s->pairs + at * s->k));
+        KIN_TRY(kin_progress(on->ctx, "screen", (double)at, (double)s->count));
     }
-    KIN_THEN(status, kin_gpu_wait(on->ctx, on->gpu));
-    kin_gpu_free(on->gpu, d.block);
-    return status;
+    return kin_gpu_wait(on->ctx, on->gpu);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -240,11 +236,11 @@ uint64_t kin_exact_gpu_direct_bytes(int64_t rows, int64_t corpus_rows, int64_t k
     return kin_gpu_layout_bytes(name_direct, &d);
 }
 
-static kith_status make_answers(direct *d)
+static kith_status make_answers(kin_hold *hold, direct *d)
 {
     const uint32_t *exclude = d->exclude;
     d->written = *d->out;
-    KIN_TRY(make_block(d));
+    KIN_TRY(make_block(hold, d));
     KIN_TRY(kin_gpu_fill(d->on.ctx, d->on.gpu, d->short_rows, 0, sizeof *d->short_rows));
     if (!d->copies_exclude) {
         return KITH_OK;
@@ -320,14 +316,12 @@ kith_status kin_exact_gpu_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_screen_g
                 .copies_exclude = exclude != NULL && (query->place & KIN_GPU_DATA_ON_DEVICE) == 0,
                 .leaves_own_out = leaves_own_out,
                 .exclude = exclude};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_answers(&d), done);
-    KIN_TRY_GOTO(status, solve_all(&d), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(make_answers(&hold, &d));
+    KIN_TRY(solve_all(&d));
     ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "direct");
-done:
-    kin_gpu_free(gpu, d.block);
     ctx->report.seconds_screen += kin_clock_since(start);
-    return status;
+    return KITH_OK;
 }

@@ -133,18 +133,16 @@ static kith_status rescore_long(const kin_screen_gpu_device *on, const kin_scree
 {
     long_lists l = {.rows = job->rows, .k = job->lists.k};
     const uint64_t budget = long_budget(kin_gpu_scope(on->gpu));
-    void *block = NULL;
+    KIN_HOLD(hold, on->ctx);
     KIN_TRY(find_pitch(on, job, &l));
     while (l.rows > 1 && long_bytes(on->gpu, &l) > budget) {
         l.rows = kin_ceil_div(l.rows, 2);
     }
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_long, &l, "keys of long lists", &block));
-    kith_status status = KITH_OK;
-    for (int64_t at = 0; at < job->rows && status == KITH_OK; at += l.rows) {
-        status = select_some(on, job, &l, at, kin_min_i64(l.rows, job->rows - at));
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_long, &l, "keys of long lists"));
+    for (int64_t at = 0; at < job->rows; at += l.rows) {
+        KIN_TRY(select_some(on, job, &l, at, kin_min_i64(l.rows, job->rows - at)));
     }
-    kin_gpu_free(on->gpu, block);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Complete lists -------------------------------------------------------------------------- */
@@ -178,16 +176,15 @@ static kith_status rescore_all(kin_exact_gpu_answers *a, const kin_screen_gpu_wo
 {
     const int32_t k = work->lists.k;
     kin_exact_gpu_delivery d;
-    KIN_TRY(kin_exact_gpu_delivery_make(a, work->rows.points, k, &d));
-    kith_status status = KITH_OK;
-    for (int64_t row0 = 0; row0 < work->rows.points && status == KITH_OK; row0 += d.most) {
+    KIN_HOLD(hold, a->on.ctx);
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, a, work->rows.points, k, &d));
+    for (int64_t row0 = 0; row0 < work->rows.points; row0 += d.most) {
         const int64_t count = kin_min_i64(d.most, work->rows.points - row0);
-        status = rescore(&d, work, rows, cols, row0, count);
-        KIN_THEN(status, kin_exact_gpu_delivery_run(a, &d, work->rows.ids + row0, count,
-                                                    lost == NULL ? NULL : lost + row0));
+        KIN_TRY(rescore(&d, work, rows, cols, row0, count));
+        KIN_TRY(kin_exact_gpu_delivery_run(a, &d, work->rows.ids + row0, count,
+                                           lost == NULL ? NULL : lost + row0));
     }
-    kin_exact_gpu_delivery_free(a, &d);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Lists that overflowed ------------------------------------------------------------------- */
@@ -254,15 +251,14 @@ kith_status kin_exact_gpu_answers_solve(kin_exact_gpu_answers *a, const kin_scre
     const int64_t fit = (int64_t)(bytes / ((uint64_t)k * sizeof(kin_screen_gpu_pair)));
     const int64_t most = kin_min_i64(count, kin_max_i64(1, kin_min_i64(fit, SOLVED_AT_ONCE)));
     kin_exact_gpu_solving s = {.rows = rows, .cols = cols, .among = a->among, .k = k};
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &s.pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
-                          sizeof *s.pairs, "neighbours of a batch"));
-    kith_status status = KITH_OK;
-    for (int64_t first = 0; first < count && status == KITH_OK; first += most) {
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, s.pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
+                "neighbours of a batch");
+    for (int64_t first = 0; first < count; first += most) {
         s.count = kin_min_i64(most, count - first);
-        status = solve_some(a, &s, ids + first);
+        KIN_TRY(solve_some(a, &s, ids + first));
     }
-    kin_gpu_free(on->gpu, s.pairs);
-    return status;
+    return KITH_OK;
 }
 
 /* Rows that overflowed twice: of `count` rows those in lost[]. */
@@ -437,8 +433,9 @@ kith_status kin_exact_gpu_team_relay(const kin_exact_gpu_relay *relay)
     kin_gpu *gpu = relay->answers->on.gpu;
     const bool delivers = kin_gpu_part(gpu) == 0;
     kin_exact_gpu_delivery d = {0};
-    const kith_status made = kin_exact_gpu_delivery_make(relay->answers, relay->rows, relay->k, &d);
-    kith_status status = made;
+    KIN_HOLD(hold, relay->answers->on.ctx);
+    kith_status status =
+        kin_exact_gpu_delivery_make(&hold, relay->answers, relay->rows, relay->k, &d);
     if (status == KITH_OK && delivers && relay->begin != NULL) {
         status = relay->begin(relay->arg, &d);
     }
@@ -450,9 +447,6 @@ kith_status kin_exact_gpu_team_relay(const kin_exact_gpu_relay *relay)
         kin_gpu_show(gpu, &mine);
         status = kin_gpu_meet(gpu, own);
         KIN_THEN(status, kin_gpu_meet(gpu, delivers ? deliver_batch(relay, &d, b) : KITH_OK));
-    }
-    if (made == KITH_OK) {
-        kin_exact_gpu_delivery_free(relay->answers, &d);
     }
     return status;
 }

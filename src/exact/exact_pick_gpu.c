@@ -198,16 +198,14 @@ static kith_status pick_asked(kin_exact_gpu_answers *answers, const kin_exact_gp
 {
     const int64_t rows = asked->rows;
     kin_exact_gpu_delivery d;
-    KIN_TRY(kin_exact_gpu_delivery_make(answers, rows, (int32_t)answers->wanted, &d));
-    kith_status status = KITH_OK;
-    for (int64_t first = 0; status == KITH_OK && first < rows; first += d.most) {
+    KIN_HOLD(hold, answers->on.ctx);
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, answers, rows, (int32_t)answers->wanted, &d));
+    for (int64_t first = 0; first < rows; first += d.most) {
         const int64_t count = kin_min_i64(d.most, rows - first);
-        status = pick_some(answers, asked, &d, first, count);
-        KIN_THEN(status,
-                 kin_progress(answers->on.ctx, "screen", (double)(first + count), (double)rows));
+        KIN_TRY(pick_some(answers, asked, &d, first, count));
+        KIN_TRY(kin_progress(answers->on.ctx, "screen", (double)(first + count), (double)rows));
     }
-    kin_exact_gpu_delivery_free(answers, &d);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status answer(picking *p)
@@ -242,9 +240,7 @@ static kith_status prepare(const picking *p, const kith_matrix *matrix, const ch
                                           .distance = &p->picks->query->request->distance,
                                           .name = name,
                                           .place = place};
-    KIN_TRY(kin_screen_gpu_prepare_queries(&p->on, &source, NULL, prepared));
-    p->on.ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
-    return KITH_OK;
+    return kin_screen_gpu_prepare_queries(&p->on, &source, NULL, prepared);
 }
 
 static void report(const picking *p)
@@ -358,8 +354,8 @@ kith_status kin_exact_gpu_pick_among(const kin_screen_gpu_device *on,
     const uint32_t columns = (uint32_t)s->among->points;
     const kin_screen_gpu_span all = {.count = columns, .before = columns};
     among a = {.count = s->count};
-    void *block = NULL;
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_among, &a, "rows to solve", &block));
+    KIN_HOLD(hold, on->ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_among, &a, "rows to solve"));
     const kin_screen_gpu_rescore job = {
         .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = s->ids},
         .set_rows = *s->rows,
@@ -371,11 +367,8 @@ kith_status kin_exact_gpu_pick_among(const kin_screen_gpu_device *on,
         .rows = s->count,
         .pairs = s->pairs,
         .count = a.counts};
-    kith_status status =
-        kin_gpu_fill(on->ctx, on->gpu, a.owners, 0, (uint64_t)s->count * sizeof *a.owners);
-    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, a.span, &all, sizeof all));
-    KIN_THEN(status, KIN_SCREEN_LAUNCH(on, rescore, &job, "computing canonical distances"));
-    KIN_THEN(status, kin_gpu_wait(on->ctx, on->gpu));
-    kin_gpu_free(on->gpu, block);
-    return status;
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, a.owners, 0, (uint64_t)s->count * sizeof *a.owners));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, a.span, &all, sizeof all));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, rescore, &job, "computing canonical distances"));
+    return kin_gpu_wait(on->ctx, on->gpu);
 }

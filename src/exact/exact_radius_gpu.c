@@ -40,7 +40,6 @@ typedef struct scan {
     int64_t stripe; /* queries at a time */
     int64_t chunk;  /* rows of the corpus, the pitch of the keys */
     int64_t room;   /* hits; at least a row of the matrix */
-    void *block;
     double *keys;
     double *most; /* by query */
     uint64_t *count;
@@ -76,15 +75,13 @@ static kith_status upload_radii(const scan *s)
     const kin_exact_gpu_radius_job *f = s->f;
     const uint64_t rows = (uint64_t)s->queries->rows;
     double *most = NULL;
-    KIN_TRY(kin_alloc(f->on.ctx, &most, rows, sizeof *most, "radii"));
+    KIN_HOLD(hold, f->on.ctx);
+    KIN_NEW(&hold, most, rows, "radii");
     for (uint64_t i = 0; i < rows; i++) {
         most[i] = kin_radius_key(f->request->distance.metric,
                                  kin_radius_of(f->request, (int64_t)(f->row0 + i)));
     }
-    const kith_status status =
-        kin_gpu_upload(f->on.ctx, f->on.gpu, s->most, most, rows * sizeof *most);
-    kin_free(f->on.ctx, most);
-    return status;
+    return kin_gpu_upload(f->on.ctx, f->on.gpu, s->most, most, rows * sizeof *most);
 }
 
 /* What one matrix holds: these queries and these rows of the corpus. */
@@ -178,16 +175,13 @@ static kith_status scan_keys(kin_exact_gpu_radius_job *f, const kin_screen_gpu_r
     const int64_t start = kin_clock_ns();
     scan s = {.f = f, .corpus = corpus, .queries = queries};
     shape(&s);
-    KIN_TRY(
-        kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_scan, &s, "keys of all pairs", &s.block));
-    kith_status status =
-        kin_alloc(f->on.ctx, &s.hits, (uint64_t)s.room, sizeof *s.hits, "neighbours within reach");
-    KIN_THEN(status, upload_radii(&s));
-    KIN_THEN(status, scan_all(&s));
-    kin_free(f->on.ctx, s.hits);
-    kin_gpu_free(f->on.gpu, s.block);
+    KIN_HOLD(hold, f->on.ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, f->on.gpu, name_scan, &s, "keys of all pairs"));
+    KIN_NEW(&hold, s.hits, (uint64_t)s.room, "neighbours within reach");
+    KIN_TRY(upload_radii(&s));
+    KIN_TRY(scan_all(&s));
     f->on.ctx->report.seconds_screen += kin_clock_since(start);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- A job ---------------------------------------------------------------------------------- */
@@ -307,7 +301,6 @@ static kith_status take_stripe(run *r, const kin_exact_gpu_corpus *chunk, int64_
                                           .count = count};
     KIN_TRY(kin_screen_gpu_prepare_queries(
         &r->finder.on, &source, r->screens ? &chunk->prepared.set.frame : NULL, &queries));
-    r->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     kith_status status = order_queries(r, chunk, &queries);
     KIN_THEN(status, meet(r, chunk, &queries, first));
     kin_screen_gpu_prepared_free(r->ctx, r->gpu, &queries);

@@ -193,8 +193,9 @@ kith_status kin_exact_gpu_corpus_for(kith_ctx *ctx, const kin_exact_gpu_corpus *
     return kin_exact_gpu_corpus_make(ctx, corpus->gpu, &source, queries->dtype, k, again);
 }
 
-kith_status kin_exact_gpu_corpus_ask(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
-                                     const kin_exact_gpu_query *query)
+/* Once, with the scope that there is. */
+static kith_status ask_corpus(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
+                              const kin_exact_gpu_query *query)
 {
     const kin_request *request = query->request;
     const kith_matrix *queries = query->queries;
@@ -225,7 +226,7 @@ kith_status kin_exact_gpu_corpus_search(kith_ctx *ctx, const kin_exact_gpu_corpu
     const kin_exact_gpu_query query = {queries, "queries", request, place, out};
     kith_status status = KITH_OK;
     do {
-        status = kin_exact_gpu_corpus_ask(ctx, corpus, &query);
+        status = ask_corpus(ctx, corpus, &query);
     } while (kin_exact_gpu_again(ctx, corpus->gpu, status));
     return status;
 }
@@ -246,8 +247,7 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
     kith_status status =
         kin_exact_gpu_corpus_make(ctx, gpu, &source, graph ? corpus->dtype : query->queries->dtype,
                                   request->k + (graph ? 1 : 0), &resident);
-    KIN_THEN(status, graph ? graph_of(ctx, resident, query)
-                           : kin_exact_gpu_corpus_ask(ctx, resident, query));
+    KIN_THEN(status, graph ? graph_of(ctx, resident, query) : ask_corpus(ctx, resident, query));
     kin_exact_gpu_corpus_free(ctx, resident);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
@@ -351,8 +351,8 @@ static kith_status search_alone(void *arg, const kin_exact_gpu_member *own)
     return kin_exact_gpu_search(own->ctx, own->gpu, job->corpus, &slice.query);
 }
 
-kith_status kin_exact_gpu_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                         const kin_exact_gpu_query *query)
+static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                  const kin_exact_gpu_query *query)
 {
     team_job job = {corpus, query};
     const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
@@ -381,7 +381,7 @@ kith_status kin_exact_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
     kith_status status = KITH_OK;
     if (by_team) {
         status = graph ? graph_by_team(ctx, gpu, corpus, query)
-                       : kin_exact_gpu_search_by_team(ctx, gpu, corpus, query);
+                       : search_by_team(ctx, gpu, corpus, query);
         if (!kin_exact_gpu_team_yields(ctx, status)) {
             return status;
         }

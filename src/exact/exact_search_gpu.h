@@ -79,9 +79,6 @@ void kin_exact_gpu_report(kith_ctx *ctx, const kin_screen_gpu_prepared *corpus,
 kith_status kin_exact_gpu_corpus_for(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
                                      const kith_matrix *queries, int64_t k,
                                      kin_exact_gpu_corpus **again);
-/* Once, with the scope that there is. */
-kith_status kin_exact_gpu_corpus_ask(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
-                                     const kin_exact_gpu_query *query);
 kith_status kin_exact_gpu_corpus_search(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus,
                                         const kith_matrix *queries, const kin_request *request,
                                         uint32_t place, const kith_neighbors *out);
@@ -89,9 +86,6 @@ kith_status kin_exact_gpu_corpus_search(kith_ctx *ctx, const kin_exact_gpu_corpu
 /* Corpus and queries of any size, in batches where they do not fit. Without queries: a graph. */
 kith_status kin_exact_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                  const kin_exact_gpu_query *query);
-/* The queries divided among the team, which has several members. */
-kith_status kin_exact_gpu_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                         const kin_exact_gpu_query *query);
 /* What rows first .. first + count - 1 of a graph leave out: their own ids, in device memory. */
 kith_status kin_exact_gpu_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_t count,
                                   uint32_t **device);

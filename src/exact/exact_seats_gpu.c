@@ -416,10 +416,9 @@ static kith_status deliver_by(seats *s, const kin_screen_gpu_set *rows, kin_exac
 static kith_status deliver(seats *s, const kin_screen_gpu_set *rows)
 {
     kin_exact_gpu_delivery d;
-    KIN_TRY(kin_exact_gpu_delivery_make(&s->answers, rows->points, s->lists.k, &d));
-    const kith_status status = deliver_by(s, rows, &d);
-    kin_exact_gpu_delivery_free(&s->answers, &d);
-    return status;
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, &s->answers, rows->points, s->lists.k, &d));
+    return deliver_by(s, rows, &d);
 }
 
 static kith_status solve_all(seats *s)
@@ -464,9 +463,7 @@ static kith_status prepare(seats *s, const kin_screen_gpu_source *source, const 
     const kith_dtype asked = queries != NULL ? queries->dtype : s->picks->corpus->dtype;
     const kin_screen_gpu_spread spread = {
         .listed = listed, .seats = who->there, .blocks = who->blocks};
-    KIN_TRY(kin_screen_gpu_prepare_spread(&s->on, source, asked, frame, &spread, out));
-    s->on.ctx->report.seconds_prepare += out->seconds_prepare + out->seconds_upload;
-    return KITH_OK;
+    return kin_screen_gpu_prepare_spread(&s->on, source, asked, frame, &spread, out);
 }
 
 /* Of a graph under a bitmap the points, which lie on the device already, are queries, too. */

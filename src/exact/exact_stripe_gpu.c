@@ -143,9 +143,9 @@ typedef struct searching {
     bool last_chunk;
 } searching;
 
-static kith_status ids_to_write(kith_ctx *ctx, const kin_groups *groups, uint32_t **ids)
+static kith_status ids_to_write(kin_hold *hold, const kin_groups *groups, uint32_t **ids)
 {
-    KIN_TRY(kin_alloc(ctx, ids, (uint64_t)groups->count, sizeof **ids, "rows to write"));
+    KIN_NEW(hold, *ids, (uint64_t)groups->count, "rows to write");
     for (int64_t i = 0; i < groups->count; i++) {
         (*ids)[i] = groups->firsts == NULL ? (uint32_t)i : groups->firsts[i];
     }
@@ -156,11 +156,10 @@ static kith_status ids_to_write(kith_ctx *ctx, const kin_groups *groups, uint32_
 static kith_status answer_without_screen(kin_exact_gpu_answers *a, const kin_groups *queries)
 {
     uint32_t *ids = NULL;
-    KIN_TRY(ids_to_write(a->on.ctx, queries, &ids));
+    KIN_HOLD(hold, a->on.ctx);
+    KIN_TRY(ids_to_write(&hold, queries, &ids));
     const kin_exact_gpu_finished none = {.ids = ids, .rows = queries->count};
-    const kith_status status = kin_exact_gpu_host_write(a, &none);
-    kin_free(a->on.ctx, ids);
-    return status;
+    return kin_exact_gpu_host_write(a, &none);
 }
 
 static bool asks_bytes(const searching *s)
@@ -192,11 +191,10 @@ static kith_status solve_stripe(const searching *s, const kin_screen_gpu_prepare
 {
     const kin_groups all = {.count = queries->rows.rows};
     uint32_t *ids = NULL;
-    KIN_TRY(ids_to_write(s->ctx, &all, &ids));
-    const kith_status status = kin_exact_gpu_answers_solve(
-        s->merged, &queries->rows, &s->corpus->prepared.rows, ids, queries->rows.rows);
-    kin_free(s->ctx, ids);
-    return status;
+    KIN_HOLD(hold, s->ctx);
+    KIN_TRY(ids_to_write(&hold, &all, &ids));
+    return kin_exact_gpu_answers_solve(s->merged, &queries->rows, &s->corpus->prepared.rows, ids,
+                                       queries->rows.rows);
 }
 
 /* To the lists that chunks have so far. */
@@ -261,7 +259,6 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
     const kin_exact_gpu_corpus *asked = asks_bytes(s) ? s->corpus->glance : s->corpus;
     KIN_TRY(kin_screen_gpu_prepare_queries(
         &on, &source, s->screens ? &asked->prepared.set.frame : NULL, &queries));
-    s->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     bring_next(s, first + count, next);
     const kith_status status =
         s->merged != NULL ? merge_stripe(s, &queries) : write_stripe(s, &queries);
@@ -374,7 +371,6 @@ static void cut(chunking *c, int64_t rows)
 typedef struct saved {
     int64_t rows;
     int64_t wanted;
-    void *block;
     kin_pair *lists;
     int32_t *counts;
 } saved;
@@ -396,7 +392,8 @@ static kith_status merge_or_leave(void *arg, int64_t first, int64_t count, int64
     const size_t pair_bytes = (size_t)(count * a->wanted) * sizeof *lists;
     const size_t count_bytes = (size_t)count * sizeof *counts;
     saved before = {.rows = count, .wanted = a->wanted};
-    KIN_TRY(kin_layout_make(s->ctx, name_saved, &before, "lists of a stripe", &before.block));
+    KIN_HOLD(hold, s->ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_saved, &before, "lists of a stripe"));
     memcpy(before.lists, lists, pair_bytes);
     memcpy(before.counts, counts, count_bytes);
     const kith_status status = search_stripe(arg, first, count, next);
@@ -404,7 +401,6 @@ static kith_status merge_or_leave(void *arg, int64_t first, int64_t count, int64
         memcpy(lists, before.lists, pair_bytes);
         memcpy(counts, before.counts, count_bytes);
     }
-    kin_free(s->ctx, before.block);
     return status;
 }
 

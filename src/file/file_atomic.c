@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "file/file_atomic.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "file/file_checksum.h"
 #include "file/file_reader.h"

@@ -10,7 +10,6 @@
  * checksum of their bytes. */
 #include "file/file_stream.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "file/file_numpy.h"
 #include "host/host_threads.h"

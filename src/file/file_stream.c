@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "file/file_stream.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_threads.h"
 

@@ -7,7 +7,6 @@
  */
 #include "file/file_open.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"

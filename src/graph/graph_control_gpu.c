@@ -39,7 +39,7 @@ kith_status kin_graph_gpu_key_lists(const kin_graph_gpu_run *run, const kin_grap
                                     .entries = k->on_device.entries};
     KIN_TRY(
         kin_gpu_upload(ctx, gpu, k->on_device.positions, k->positions, n * sizeof *k->positions));
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, keys, &job, "computing keys"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, keys, &job, "computing keys"));
     KIN_TRY(kin_gpu_download(ctx, gpu, k->keys, k->on_device.keys, cells * sizeof *k->keys));
     return kin_gpu_download(ctx, gpu, k->entries, k->on_device.entries, cells * sizeof *k->entries);
 }

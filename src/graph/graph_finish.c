@@ -383,8 +383,8 @@ static kith_status ask(kith_ctx *ctx, const kin_prepared *prepared,
     kith_neighbors out = {.rows = control->count, .k = control->at};
     kith_matrix queries;
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_recall_copy(&hold, &prepared->rows.matrix, control->ids, control->count,
-                            "control points", &queries));
+    KIN_TRY(kin_hold_rows(&hold, &prepared->rows.matrix, control->ids, control->count,
+                          "control points", &queries));
     KIN_NEW(&hold, out.ids, kin_size_mul(count, (uint64_t)control->at),
             "neighbours of control points");
     const kith_report before = ctx->report; /* which is the graph's */

@@ -102,7 +102,7 @@ static kith_status hand_over(ending *e)
     KIN_TRY(kin_screen_gpu_lists_make(&run->on, &run->points.set, run->wanted, run->graph.length,
                                       &e->lists));
     const kin_graph_gpu_hand job = {.graph = run->graph, .lists = e->lists};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &job, "handing lists over"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, hand, &job, "handing lists over"));
     return run->share.parts > 0 ? kin_gpu_gather(run->on.ctx, run->on.gpu, e->lists.counts,
                                                  sizeof *e->lists.counts, run->share.firsts)
                                 : KITH_OK;
@@ -200,21 +200,20 @@ static kith_status end_screened(ending *e)
 {
     const int64_t count = e->run->count;
     kin_exact_gpu_delivery d = {0};
+    KIN_HOLD(hold, e->run->on.ctx);
     KIN_TRY(hand_over(e));
     if (e->run->share.parts > 0) {
         return end_shared(e);
     }
-    KIN_TRY(kin_exact_gpu_delivery_make(&e->answers, count, e->lists.k, &d));
-    kith_status status = make_host_batch(e, &d);
-    for (int64_t row0 = 0; row0 < count && status == KITH_OK; row0 += d.most) {
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, &e->answers, count, e->lists.k, &d));
+    KIN_TRY(make_host_batch(e, &d));
+    for (int64_t row0 = 0; row0 < count; row0 += d.most) {
         const int64_t rows = kin_min_i64(d.most, count - row0);
-        status = rescore(e, &d, row0, rows);
-        KIN_THEN(status, deliver(e, &d, row0, rows));
-        KIN_THEN(status, kin_progress(e->run->on.ctx, "rescore", (double)row0, (double)count));
+        KIN_TRY(rescore(e, &d, row0, rows));
+        KIN_TRY(deliver(e, &d, row0, rows));
+        KIN_TRY(kin_progress(e->run->on.ctx, "rescore", (double)row0, (double)count));
     }
-    KIN_THEN(status, e->answers.kernels_write ? find_lacking(e) : KITH_OK);
-    kin_exact_gpu_delivery_free(&e->answers, &d);
-    return status;
+    return e->answers.kernels_write ? find_lacking(e) : KITH_OK;
 }
 
 /* ---- No screen ------------------------------------------------------------------------------- */

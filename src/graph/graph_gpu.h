@@ -8,10 +8,6 @@
 #include "exact/exact_search_gpu.h"
 #include "graph/graph.h"
 
-/* A launch of the room's own, by its name: of whoever has `on` and `kernels`. */
-#define KIN_GRAPH_LAUNCH(who, name, job, what) \
-    kin_screen_gpu_launched(&(who)->on, (who)->kernels->name((who)->on.stream, (job)), (what))
-
 /* What kin_graph_defaults is to the processor: a request without zeros, its list as kernels have
  * it. */
 void kin_graph_gpu_defaults(kin_graph_request *request, int64_t rows);

@@ -73,8 +73,8 @@ static kith_status place_graph(making *m)
                                      .k = m->k,
                                      .length = (int32_t)m->k,
                                      .given = m->graph};
-    KIN_TRY(KIN_GRAPH_LAUNCH(m, place, &place, "placing rows"));
-    return KIN_GRAPH_LAUNCH(m, give, &give, "reading a graph");
+    KIN_TRY(KIN_ROOM_LAUNCH(m, place, &place, "placing rows"));
+    return KIN_ROOM_LAUNCH(m, give, &give, "reading a graph");
 }
 
 static kith_status make_links(making *m)
@@ -87,7 +87,7 @@ static kith_status make_links(making *m)
                                     .slots = m->slots,
                                     .links = paths->links};
     KIN_TRY(kin_gpu_fill(m->on.ctx, m->on.gpu, m->slots, 0xff, entries * sizeof *m->slots));
-    return KIN_GRAPH_LAUNCH(m, link, &job, "linking rows");
+    return KIN_ROOM_LAUNCH(m, link, &job, "linking rows");
 }
 
 static kith_status take_parts(making *m, uint32_t count, const uint64_t *words)
@@ -122,7 +122,7 @@ static kith_status find_parts(making *m)
     uint32_t count = 0;
     KIN_TRY(kin_gpu_fill(ctx, gpu, m->sizes, 0, bytes));
     KIN_TRY(kin_gpu_fill(ctx, gpu, m->count, 0, sizeof *m->count));
-    KIN_TRY(KIN_GRAPH_LAUNCH(m, parts, &job, "finding parts"));
+    KIN_TRY(KIN_ROOM_LAUNCH(m, parts, &job, "finding parts"));
     KIN_TRY(kin_gpu_download(ctx, gpu, &count, m->count, sizeof count));
     return take_parts(m, count, m->slots);
 }

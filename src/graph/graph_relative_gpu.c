@@ -144,7 +144,7 @@ static kith_status relate(const kin_graph_gpu_run *run, const kin_screen_gpu_row
 {
     const kin_graph_gpu_relate job = {
         .rows = *rows, .relation = relation, .related = data, .lengths = words};
-    return KIN_GRAPH_LAUNCH(run, relate, &job, "relating rows");
+    return KIN_ROOM_LAUNCH(run, relate, &job, "relating rows");
 }
 
 kin_graph_gpu_relative kin_graph_gpu_relative_of(const kith_matrix *points,
@@ -266,7 +266,7 @@ static kith_status make_corpus(const kin_graph_gpu_run *run, const kin_graph_gpu
                                      .rows = found->of,
                                      .count = found->of_count,
                                      .to = a->rows};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, pick, &pick, "copying rows"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, pick, &pick, "copying rows"));
     a->corpus = matrix_of(&longest);
     if (run->request->distance.metric != KITH_KL) {
         return KITH_OK;

@@ -97,7 +97,7 @@ static kith_status share_lasts(const kin_graph_gpu_run *run)
     if (share->parts == 0) {
         return KITH_OK;
     }
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, ends, &job, "ends of lists"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, ends, &job, "ends of lists"));
     return kin_gpu_gather(run->on.ctx, run->on.gpu, share->lasts, sizeof *share->lasts,
                           share->firsts);
 }
@@ -124,15 +124,15 @@ static kith_status launch_round(const rounds *r, int32_t number)
     const uint64_t offers = (uint64_t)run->count * KIN_GRAPH_GPU_SLOTS * sizeof *r->room.words;
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.counters, 0, sizeof *r->room.counters));
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.words, 0xff, r->room.bytes));
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, sample, &sample, "sampling lists"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, sample, &sample, "sampling lists"));
     KIN_TRY(kin_graph_gpu_share_least(run, r->room.samples.new_slots, r->room.samples.reverse));
     KIN_TRY(kin_graph_gpu_share_least(run, r->room.samples.old_slots, r->room.samples.reverse));
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, collect, &sample, "collecting samples"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, collect, &sample, "collecting samples"));
     KIN_TRY(share_lasts(run));
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.words, 0xff, offers));
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, join, &join, "comparing samples"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, join, &join, "comparing samples"));
     KIN_TRY(kin_graph_gpu_share_least(run, r->room.words, KIN_GRAPH_GPU_SLOTS));
-    return KIN_GRAPH_LAUNCH(run, merge, &merge, "updating lists");
+    return KIN_ROOM_LAUNCH(run, merge, &merge, "updating lists");
 }
 
 /* Launched, waited for, counted. */
@@ -253,7 +253,7 @@ static kith_status cut(kin_graph_gpu_run *run)
     KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &run->aside, words,
                           KIN_GRAPH_GPU_SLOTS * sizeof *run->aside, "halves of lists"));
     const kin_graph_gpu_halve job = {.graph = run->graph, .aside = run->aside, .blocks = blocks};
-    return KIN_GRAPH_LAUNCH(run, halve, &job, "cutting lists");
+    return KIN_ROOM_LAUNCH(run, halve, &job, "cutting lists");
 }
 
 static kith_status draw(kin_graph_gpu_run *run, const uint32_t *places, uint32_t *given)
@@ -265,7 +265,7 @@ static kith_status draw(kin_graph_gpu_run *run, const uint32_t *places, uint32_t
                                        .sets = {run->request->split, run->rows},
                                        .seed = run->request->seed,
                                        .given = given};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, cross, &cross, "drawing points"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, cross, &cross, "drawing points"));
     return kin_graph_gpu_fill_up(
         run, (kin_graph_gpu_fill){
                  .wanted = length, .given = given, .given_length = length, .given_alone = 1});
@@ -299,7 +299,7 @@ static kith_status join_halves(kin_graph_gpu_run *run, uint64_t *updates)
                                                                     KIN_GRAPH_GPU_SLOTS,
                                          .counted = run->graph.length,
                                          .updates = updates};
-        KIN_TRY(KIN_GRAPH_LAUNCH(run, merge, &job, "joining halves of lists"));
+        KIN_TRY(KIN_ROOM_LAUNCH(run, merge, &job, "joining halves of lists"));
     }
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
@@ -311,10 +311,9 @@ kith_status kin_graph_gpu_ggm_end(kin_graph_gpu_run *run, const kin_graph_outcom
     if (run->request->ggm == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &updates, 1, sizeof *updates, "counters"));
-    const kith_status status = join_halves(run, updates);
-    kin_gpu_free(run->on.gpu, updates);
-    KIN_TRY(status);
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_GPU_NEW(&hold, run->on.gpu, updates, 1, "counters");
+    KIN_TRY(join_halves(run, updates));
     kin_gpu_free(run->on.gpu, run->aside);
     run->aside = NULL;
     kin_graph_round end = {.number = outcome->rounds,

@@ -44,7 +44,7 @@ static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_n
                    kin_gpu_parts(gpu), firsts);
     job.first = firsts[kin_gpu_part(gpu)];
     job.end = firsts[kin_gpu_part(gpu) + 1];
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, near_tiles, &job, "finding near tiles"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, near_tiles, &job, "finding near tiles"));
     return kin_gpu_gather(run->on.ctx, gpu, job.worst, sizeof *job.worst, firsts);
 }
 
@@ -89,7 +89,7 @@ static kith_status make_coarse(const kin_graph_gpu_run *run, kin_hold *hold, coa
     coarse->set.radii = coarse->radii;
     const kin_graph_gpu_groups job = {
         .set = *set, .tiles = coarse->tiles, .centres = coarse->centres};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, group_centres, &job, "centres of groups"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, group_centres, &job, "centres of groups"));
     const kin_graph_gpu_near near = {
         .set = coarse->set, .count = NEAR_GROUPS, .worst = coarse->worst};
     return find_near(run, &near);
@@ -167,7 +167,7 @@ kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fi
     job.points = run->points;
     job.graph = run->graph;
     job.seed = run->request->seed;
-    return KIN_GRAPH_LAUNCH(run, fill, &job, "filling lists");
+    return KIN_ROOM_LAUNCH(run, fill, &job, "filling lists");
 }
 
 /* ---- What graphs know that are made one ------------------------------------------------------ */
@@ -199,7 +199,7 @@ static kith_status take_reach(const kin_graph_gpu_run *run, kin_screen_gpu_work 
     const kin_screen_gpu_tighten reach = {.set = kin_screen_gpu_set_part(&work->rows, first, own),
                                           .cols_set = work->cols,
                                           .lists = kin_screen_gpu_lists_part(&known, first, own)};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &hand, "handing lists over"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, hand, &hand, "handing lists over"));
     KIN_TRY(KIN_SCREEN_LAUNCH(&run->on, tighten, &reach, "finding thresholds"));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
                          (uint64_t)known.rows * sizeof *known.counts));
@@ -233,7 +233,7 @@ static kith_status adopt(const kin_graph_gpu_run *run, const kin_screen_gpu_work
 {
     const kin_graph_gpu_adopt job = {
         .lists = work->lists, .type = work->rows.frame.type, .graph = *graph};
-    return KIN_GRAPH_LAUNCH(run, adopt, &job, "lists of the start");
+    return KIN_ROOM_LAUNCH(run, adopt, &job, "lists of the start");
 }
 
 kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *graph)

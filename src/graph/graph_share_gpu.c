@@ -121,7 +121,7 @@ static kith_status gather(const kin_graph_gpu_run *run, const uint64_t *words, i
         job.bounds[p] = share->firsts[p] * a_point;
     }
     KIN_TRY(kin_gpu_fill(ctx, gpu, share->counts, 0, bytes));
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, gather, &job, "gathering slots"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, gather, &job, "gathering slots"));
     KIN_TRY(kin_gpu_download(ctx, gpu, mine->counts, share->counts, bytes));
     return kin_gpu_wait(ctx, gpu);
 }
@@ -139,7 +139,7 @@ static kith_status take_whole(const kin_graph_gpu_run *run, uint64_t *words, int
             .words = words + at, .others = share->got, .count = (int64_t)count};
         KIN_TRY(kin_gpu_copy_from(run->on.ctx, run->on.gpu, p, share->got, theirs->words + at,
                                   count * sizeof *words));
-        KIN_TRY(KIN_GRAPH_LAUNCH(run, least, &job, "combining slots"));
+        KIN_TRY(KIN_ROOM_LAUNCH(run, least, &job, "combining slots"));
     }
     return KITH_OK;
 }
@@ -158,7 +158,7 @@ static kith_status take_sent(const kin_graph_gpu_run *run, uint64_t *words, int3
         const kin_graph_gpu_settle job = {.words = words, .sent = got, .count = count};
         KIN_TRY(kin_gpu_copy_from(run->on.ctx, run->on.gpu, p, got, from + at,
                                   (uint64_t)count * sizeof *got));
-        KIN_TRY(KIN_GRAPH_LAUNCH(run, settle, &job, "combining slots"));
+        KIN_TRY(KIN_ROOM_LAUNCH(run, settle, &job, "combining slots"));
     }
     return KITH_OK;
 }

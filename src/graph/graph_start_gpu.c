@@ -113,7 +113,7 @@ static kith_status place(giving *g)
     }
     const kin_graph_gpu_place job = {
         .points = run->count, .ids = run->points.set.ids, .places = g->places};
-    return KIN_GRAPH_LAUNCH(run, place, &job, "placing rows");
+    return KIN_ROOM_LAUNCH(run, place, &job, "placing rows");
 }
 
 kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, kin_hold *hold, uint32_t **places)
@@ -150,7 +150,7 @@ static kith_status give(const giving *g, kin_graph_gpu_give job)
     job.points = run->count;
     job.length = g->length;
     job.given = g->given;
-    return KIN_GRAPH_LAUNCH(run, give, &job, "reading a graph");
+    return KIN_ROOM_LAUNCH(run, give, &job, "reading a graph");
 }
 
 /* The same of the rows `ids` of graph `which`. */
@@ -226,7 +226,7 @@ static kith_status place_found(giving *g, const kin_graph_gpu_found *found, uint
                                     .rows = found->of,
                                     .count = found->of_count,
                                     .to = *places};
-    return KIN_GRAPH_LAUNCH(run, pick, &job, "placing rows");
+    return KIN_ROOM_LAUNCH(run, pick, &job, "placing rows");
 }
 
 static kith_status take_one(giving *g, const kin_graph_gpu_found *found)
@@ -264,7 +264,7 @@ static kith_status offer_found(const kin_graph_gpu_run *run, const kin_graph_gpu
                                      .offers = found->words,
                                      .counted = run->graph.length,
                                      .updates = updates};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, merge, &job, "offering what is near"));
+    KIN_TRY(KIN_ROOM_LAUNCH(run, merge, &job, "offering what is near"));
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 

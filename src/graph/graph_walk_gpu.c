@@ -98,7 +98,7 @@ static kith_status walk_rows(const walking *w, kin_exact_gpu_answers *a,
                                     .pairs = d->pairs,
                                     .found = d->counts,
                                     .evaluations = a->short_rows + EVALUATED};
-    KIN_TRY(KIN_GRAPH_LAUNCH(w, walk, &job, "walking"));
+    KIN_TRY(KIN_ROOM_LAUNCH(w, walk, &job, "walking"));
     return kin_exact_gpu_answers_write(a, d->pairs, d->counts, d->k, NULL, queries->rows.rows);
 }
 
@@ -167,8 +167,8 @@ static kith_status start_following(const walking *w, const kin_exact_gpu_answers
                                             .pairs = d->pairs,
                                             .count = d->counts,
                                             .answers = answers};
-    KIN_TRY(KIN_GRAPH_LAUNCH(w, lead, &f->lead, "leading walks"));
-    KIN_TRY(KIN_GRAPH_LAUNCH(w, follow, &follow, "walking"));
+    KIN_TRY(KIN_ROOM_LAUNCH(w, lead, &f->lead, "leading walks"));
+    KIN_TRY(KIN_ROOM_LAUNCH(w, follow, &follow, "walking"));
     return KIN_SCREEN_LAUNCH(&w->on, rescore, &rescore, "computing canonical distances");
 }
 
@@ -179,15 +179,13 @@ static kith_status walk_positions(walking *w, const kin_exact_gpu_answers *a,
     following f = {
         .lead = lead_of(w, &queries->set),
         .lists = {.rows = queries->set.padded, .k = d->k, .capacity = (int32_t)w->walkers->width}};
-    void *block = NULL;
     if (queries->set.points == 0) {
         return KITH_OK; /* none has a direction */
     }
-    KIN_TRY(kin_gpu_layout_make(w->on.ctx, w->on.gpu, name_following, &f, "walks", &block));
+    KIN_HOLD(hold, w->on.ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, w->on.gpu, name_following, &f, "walks"));
     w->led += (double)f.lead.count * (double)queries->set.points;
-    const kith_status status = start_following(w, a, &f, queries, d);
-    kin_gpu_free(w->on.gpu, block); /* for later work of the stream */
-    return status;
+    return start_following(w, a, &f, queries, d);
 }
 
 /* ---- A stripe's answers ---------------------------------------------------------------------- */
@@ -213,17 +211,15 @@ static kith_status walk_stripe(walking *w, kin_exact_gpu_answers *a,
     const int64_t walks = by_position ? queries->set.points : queries->rows.rows;
     uint64_t told[KIN_EXACT_GPU_COUNTS] = {0};
     kin_exact_gpu_delivery d;
-    KIN_TRY(kin_exact_gpu_delivery_make(a, queries->rows.rows, (int32_t)w->out->k, &d));
-    kith_status status =
-        by_position ? walk_positions(w, a, queries, &d) : walk_rows(w, a, queries, &d);
-    KIN_THEN(status, kin_gpu_download(ctx, w->on.gpu, told, a->short_rows, sizeof told));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_exact_gpu_delivery_make(&hold, a, queries->rows.rows, (int32_t)w->out->k, &d));
+    KIN_TRY(by_position ? walk_positions(w, a, queries, &d) : walk_rows(w, a, queries, &d));
+    KIN_TRY(kin_gpu_download(ctx, w->on.gpu, told, a->short_rows, sizeof told));
     w->walked += (double)told[EVALUATED];
     a->settled = told[SHORT] == 0 && walks == queries->rows.rows;
-    KIN_THEN(status, told[BAD] != UINT64_MAX ? complain(w, *source)
-                     : a->settled            ? KITH_OK
-                                             : solve_short(w, a, queries, d.counts));
-    kin_exact_gpu_delivery_free(a, &d);
-    return status;
+    return told[BAD] != UINT64_MAX ? complain(w, *source)
+           : a->settled            ? KITH_OK
+                                   : solve_short(w, a, queries, d.counts);
 }
 
 static kith_status answer_stripe(walking *w, kin_exact_gpu_answers *a,
@@ -239,7 +235,6 @@ static kith_status answer_stripe(walking *w, kin_exact_gpu_answers *a,
     source->bad = a->short_rows + BAD;
     KIN_TRY(kin_gpu_fill(ctx, gpu, source->bad, 0xff, sizeof *source->bad));
     KIN_TRY(kin_screen_gpu_prepare_queries(&w->on, source, by_position ? &frame : NULL, &queries));
-    ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     if (next > 0) {
         kin_screen_gpu_prepare_ahead(ctx, gpu, asked, source->first + source->count, next);
     }

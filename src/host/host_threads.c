@@ -8,7 +8,6 @@
 #include "host/host_threads.h"
 
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_cpu.h"
 
 #include <signal.h>
@@ -170,6 +169,43 @@ kith_status kin_parallel_rows(kith_ctx *ctx, const char *phase, int64_t rows, in
 {
     pieces p = {.rows = rows, .step = step, .fn = fn, .arg = arg};
     return kin_parallel(ctx, phase, kin_ceil_div(rows, step), do_piece, &p);
+}
+
+enum { ROWS_A_COPY = 1024 };
+
+typedef struct copying {
+    const kith_matrix *from;
+    const uint32_t *rows;
+    kith_matrix copy;
+} copying;
+
+static kith_status copy_row(void *arg, int64_t i, int32_t thread)
+{
+    const copying *c = arg;
+    const int64_t row = c->rows != NULL ? (int64_t)c->rows[i] : i;
+    (void)thread;
+    memcpy((char *)(uintptr_t)c->copy.data + i * c->copy.stride_bytes,
+           (const char *)c->from->data + row * c->from->stride_bytes, (size_t)c->copy.stride_bytes);
+    return KITH_OK;
+}
+
+kith_status kin_copy_rows(kith_ctx *ctx, const kith_matrix *from, const uint32_t *rows,
+                          int64_t count, void *to, kith_matrix *copy)
+{
+    copying c = {.from = from, .rows = rows, .copy = *from};
+    c.copy.data = to;
+    c.copy.rows = count;
+    c.copy.stride_bytes = (int64_t)kin_row_bytes(from);
+    *copy = c.copy;
+    return kin_parallel_rows(ctx, NULL, count, ROWS_A_COPY, copy_row, &c);
+}
+
+kith_status kin_hold_rows(kin_hold *hold, const kith_matrix *from, const uint32_t *rows,
+                          int64_t count, const char *what, kith_matrix *copy)
+{
+    void *block = NULL;
+    KIN_TRY(kin_hold_alloc(hold, &block, (uint64_t)count, kin_row_bytes(from), what));
+    return kin_copy_rows(hold->ctx, from, rows, count, block, copy);
 }
 
 /* ---- Guards ---------------------------------------------------------------------------------- */

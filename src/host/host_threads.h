@@ -3,7 +3,7 @@
 #ifndef KIN_HOST_THREADS_H
 #define KIN_HOST_THREADS_H
 
-#include "base/base_ctx.h"
+#include "base/base_mem.h"
 
 /* One piece of work. `thread` is 0 .. ctx->threads - 1, and no two pieces that run at the same time
  * have the same one, so it may index scratch memory. */
@@ -21,6 +21,13 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
  * inside it. Progress is told in pieces. */
 kith_status kin_parallel_rows(kith_ctx *ctx, const char *phase, int64_t rows, int64_t step,
                               kin_task_fn fn, void *arg);
+
+/* Copies of these rows of a matrix (NULL: of the first ones), one after another, by all threads. */
+kith_status kin_copy_rows(kith_ctx *ctx, const kith_matrix *from, const uint32_t *rows,
+                          int64_t count, void *to, kith_matrix *copy);
+/* The same, into memory of the hold. */
+kith_status kin_hold_rows(kin_hold *hold, const kith_matrix *from, const uint32_t *rows,
+                          int64_t count, const char *what, kith_matrix *copy);
 
 /* A thread that takes no signals: Ctrl-C belongs to the thread that called kith. As pthread_create.
  */

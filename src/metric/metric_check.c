@@ -14,7 +14,6 @@
 #include "metric/metric.h"
 
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 #include "metric/metric_table.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/model_predict.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_threads.h"
 #include "select/select_word.h"

@@ -100,7 +100,6 @@ typedef struct matrix {
     kin_pair *merged; /* batch x wanted; NULL where one chunk is all */
     worker *workers;
     int32_t threads;
-    void *block;
     kin_frame_stats stats;
     double inverse; /* 1 / the scale of the frame */
     const kin_round_ops *ops;
@@ -443,18 +442,18 @@ kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
     matrix m = matrix_of(corpus, queries, request, ctx->threads);
     m.ctx = ctx;
     m.out = out;
-    kith_status status = kin_layout_make(ctx, name_room, &m, "a matrix of distances", &m.block);
-    KIN_THEN(status, round_corpus(&m));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_room, &m, "a matrix of distances"));
+    kith_status status = round_corpus(&m);
     for (m.query0 = 0; status == KITH_OK && m.query0 < count; m.query0 += m.shape.batch) {
         m.query_count = kin_min_i64(m.shape.batch, count - m.query0);
         status = solve_batch(&m);
     }
     double candidates = 0;
-    for (int32_t t = 0; m.block != NULL && t < m.threads; t++) {
+    for (int32_t t = 0; t < m.threads; t++) {
         candidates += (double)m.workers[t].candidates;
     }
     kin_frame_stats_free(ctx, &m.stats);
-    kin_free(ctx, m.block);
     report(ctx, corpus, request);
     ctx->report.candidates = candidates / (double)count;
     return status;

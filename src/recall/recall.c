@@ -73,31 +73,6 @@ uint64_t kin_recall_deciding_seed(uint64_t seed)
     return seed ^ DECIDING_SEED;
 }
 
-kith_matrix kin_recall_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
-                              void *copy)
-{
-    const int64_t row_bytes = (int64_t)kin_row_bytes(points);
-    const unsigned char *data = points->data;
-    unsigned char *to = copy;
-    for (int64_t i = 0; i < count; i++) {
-        memcpy(to + i * row_bytes, data + rows[i] * points->stride_bytes, (size_t)row_bytes);
-    }
-    return (kith_matrix){.data = copy,
-                         .rows = count,
-                         .stride_bytes = row_bytes,
-                         .cols = points->cols,
-                         .dtype = points->dtype};
-}
-
-kith_status kin_recall_copy(kin_hold *hold, const kith_matrix *points, const uint32_t *rows,
-                            int64_t count, const char *what, kith_matrix *copy)
-{
-    void *block = NULL;
-    KIN_TRY(kin_hold_alloc(hold, &block, (uint64_t)count, kin_row_bytes(points), what));
-    *copy = kin_recall_gather(points, rows, count, block);
-    return KITH_OK;
-}
-
 /* ---- Recall --------------------------------------------------------------------------------- */
 
 void kin_recall_add_row(kin_recall_sums *sums, const double *found, int64_t at, double last)

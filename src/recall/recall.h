@@ -50,13 +50,6 @@ void kin_recall_draw(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids);
 /* The seed of the deciding sample: another one than the telling one's. */
 uint64_t kin_recall_deciding_seed(uint64_t seed);
 
-/* Copies of these rows of points, one after another: count rows of cols values. */
-kith_matrix kin_recall_gather(const kith_matrix *points, const uint32_t *rows, int64_t count,
-                              void *copy);
-/* The same, into memory of the hold. */
-kith_status kin_recall_copy(kin_hold *hold, const kith_matrix *points, const uint32_t *rows,
-                            int64_t count, const char *what, kith_matrix *copy);
-
 /* ---- Control -------------------------------------------------------------------------------- */
 
 /* Rows of a graph whose lists are looked at while it is made. An engine fills kth and found. */

@@ -194,7 +194,6 @@ typedef struct trial {
     kin_screen_gpu_chosen asked;
     kin_screen_gpu_lists lists;
     kin_screen_gpu_aimed aimed;
-    void *block;
 } trial;
 
 static void name_trial(kin_layout *layout, void *job)
@@ -239,13 +238,13 @@ static kith_status try_balls(const kin_screen_gpu_device *on,
                .lists = {.rows = KIN_SCREEN_GPU_BLOCK, .k = ASKED_K, .capacity = ASKED_K + 1},
                .aimed = {.rows = ASKED, .tiles_a_block = (uint32_t)tiles, .units_a_block = 1}};
     int64_t needed = 0;
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_trial, &t, "a trial of balls", &t.block));
-    const kith_status status = ask(on, source, &t, &needed);
+    KIN_HOLD(hold, on->ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_trial, &t, "a trial of balls"));
+    KIN_TRY(ask(on, source, &t, &needed));
     *serve = needed * MOST_SHARE <= tiles;
     kin_log(on->ctx, 2, "%d rows need %lld of %lld tiles", ASKED, (long long)needed,
             (long long)tiles);
-    kin_gpu_free(on->gpu, t.block);
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_screen_gpu_balls_make(const kin_screen_gpu_device *on,

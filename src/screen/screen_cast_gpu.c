@@ -184,7 +184,6 @@ typedef struct casting {
     float *basis;
     float *values;
     float *off;
-    void *block;
 } casting;
 
 static void name_casting(kin_layout *layout, void *job)
@@ -204,19 +203,17 @@ static kith_status upload_basis(const kin_screen_gpu_device *on, const kin_axes 
 {
     const int64_t wide = KIN_SCREEN_GPU_MOST_AXES;
     float *host = NULL;
-    KIN_TRY(kin_alloc(on->ctx, &host, (uint64_t)(c->cols * (wide + 1)), sizeof *host, "a basis"));
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, host, (uint64_t)(c->cols * (wide + 1)), "a basis");
     float *mean = host + c->cols * wide;
     memset(host, 0, (size_t)(c->cols * wide) * sizeof *host);
     for (int64_t col = 0; col < c->cols; col++) {
         mean[col] = (float)axes->mean[col];
         memcpy(host + col * wide, axes->basis + col * axes->padded, (size_t)c->axes * sizeof *host);
     }
-    kith_status status =
-        kin_gpu_upload(on->ctx, on->gpu, c->basis, host, (uint64_t)(c->cols * wide) * sizeof *host);
-    KIN_THEN(status,
-             kin_gpu_upload(on->ctx, on->gpu, c->mean, mean, (uint64_t)c->cols * sizeof *mean));
-    kin_free(on->ctx, host);
-    return status;
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, c->basis, host,
+                           (uint64_t)(c->cols * wide) * sizeof *host));
+    return kin_gpu_upload(on->ctx, on->gpu, c->mean, mean, (uint64_t)c->cols * sizeof *mean);
 }
 
 /* Positions first .. of a piece. */
@@ -264,16 +261,15 @@ kith_status kin_screen_gpu_cast_axes(kin_screen_gpu_work *w, kin_axes *axes, boo
     const spread s = spread_of(axes);
     casting c = {.cols = w->rows.frame.cols, .axes = axes->count};
     cast_rows cast = cast_of(w, type, axes->count + 1, bytes && s.unit > 0.0 ? s.unit : 1.0);
+    KIN_HOLD(hold, on->ctx);
     cast.of_axes = true;
     KIN_TRY(make_room(w, &cast, shadow));
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, cast.middle, s.middle,
                            ((uint64_t)axes->count + 1) * sizeof *s.middle));
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_casting, &c, "a basis", &c.block));
-    kith_status status = cast_all(w, axes, &c, &cast);
-    shadow->axes = status == KITH_OK ? axes->count : shadow->axes;
-    KIN_THEN(status, take(w, &cast, share));
-    kin_gpu_free(on->gpu, c.block);
-    return status;
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_casting, &c, "a basis"));
+    KIN_TRY(cast_all(w, axes, &c, &cast));
+    shadow->axes = axes->count;
+    return take(w, &cast, share);
 }
 
 /* ---- Of all columns, as bytes ---------------------------------------------------------------- */

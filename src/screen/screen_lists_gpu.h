@@ -38,6 +38,10 @@ static inline kith_status kin_screen_gpu_launched(const kin_screen_gpu_device *o
 #define KIN_SCREEN_LAUNCH(on, name, job, what) \
     kin_screen_gpu_launched(on, (on)->kernels->name((on)->stream, job), what)
 
+/* A launch of another room's table: of whoever has `on` and `kernels`. */
+#define KIN_ROOM_LAUNCH(who, name, job, what) \
+    kin_screen_gpu_launched(&(who)->on, (who)->kernels->name((who)->on.stream, job), what)
+
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
 /* Positions [first, first + count) of a set; first a multiple of KIN_SCREEN_GPU_BLOCK. */

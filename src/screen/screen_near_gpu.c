@@ -140,17 +140,16 @@ kith_status kin_screen_gpu_work_near(kin_screen_gpu_work *w, bool *done)
                 .found = {.tiles_a_block = (uint32_t)kin_screen_gpu_tiles_of(w->cols.points),
                           .met = &w->counters->met}};
     const int64_t blocks = aimed_blocks(w, &a);
-    void *block = NULL;
     if (blocks == 0) {
         return KITH_OK;
     }
-    kith_status status =
-        kin_gpu_layout_make(w->on.ctx, w->on.gpu, name_aiming, &a, "tiles near to queries", &block);
+    KIN_HOLD(hold, w->on.ctx);
+    const kith_status status =
+        kin_gpu_hold_layout(&hold, w->on.gpu, name_aiming, &a, "tiles near to queries");
     if (status == KITH_E_DEVICE_MEMORY) { /* others hold what seemed free: all tiles, then */
         kin_forgive(w->on.ctx);
         return KITH_OK;
     }
-    KIN_THEN(status, aim_all(w, &a, blocks, done));
-    kin_gpu_free(w->on.gpu, block);
-    return status;
+    KIN_TRY(status);
+    return aim_all(w, &a, blocks, done);
 }

@@ -104,12 +104,11 @@ typedef struct dealing {
     int64_t known;  /* of the points the first ones, whose nearest is */
     int64_t blocks; /* that are dealt here */
     int64_t tile_count;
-    void *block;
+    kin_hold *hold; /* of what follows */
     kin_screen_gpu_unit *units;
     uint32_t *tiles;
     uint32_t *counters; /* units; the next one */
     uint64_t *nearest;  /* where it is set before, another's, with room for a block more */
-    void *scratch;
 } dealing;
 
 /* Units of a block, of which few blocks have several. */
@@ -127,12 +126,6 @@ static void name_dealing(kin_layout *layout, void *job)
     d->units = kin_layout_array(layout, (uint64_t)(d->blocks * parts_of(d)), sizeof *d->units);
     d->tiles = kin_layout_array(layout, (uint64_t)d->tile_count, sizeof *d->tiles);
     d->counters = kin_layout_array(layout, 2, sizeof *d->counters);
-}
-
-static void free_dealing(const kin_screen_gpu_device *on, dealing *d)
-{
-    kin_gpu_free(on->gpu, d->scratch);
-    kin_gpu_free(on->gpu, d->block);
 }
 
 /* Every block of points meets all tiles of pivots, which one list names for all. Blocks from
@@ -176,7 +169,7 @@ static kith_status find_nearest(const kin_screen_gpu_device *on, const kin_scree
     d->points = d->known + points->padded;
     d->blocks = firsts[part + 1] / KIN_SCREEN_GPU_BLOCK - first;
     d->tile_count = cells->points / KIN_SCREEN_GPU_TILE;
-    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_dealing, d, "nearest pivots", &d->block));
+    KIN_TRY(kin_gpu_hold_layout(d->hold, gpu, name_dealing, d, "nearest pivots"));
     KIN_TRY(upload_units(on, first, d));
     uint64_t *nearest = d->nearest + d->known;
     KIN_TRY(kin_gpu_fill(ctx, gpu, nearest, 0xff, (uint64_t)points->padded * sizeof *nearest));
@@ -194,14 +187,13 @@ static kith_status find_nearest(const kin_screen_gpu_device *on, const kin_scree
 
 /* Rows job.ids by the cells of their nearest pivots. */
 static kith_status sort_by_cell(const kin_screen_gpu_device *on, kin_screen_gpu_sort job,
-                                dealing *d)
+                                const dealing *d)
 {
     uint64_t bytes = 0;
     job.nearest = d->nearest;
     job.scratch_bytes = &bytes;
     KIN_TRY(KIN_SCREEN_LAUNCH(on, sort, &job, "planning a sort"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &d->scratch, bytes, 1, "room for sorting"));
-    job.scratch = d->scratch;
+    KIN_TRY(kin_gpu_hold_alloc(d->hold, on->gpu, &job.scratch, bytes, "room for sorting"));
     return KIN_SCREEN_LAUNCH(on, sort, &job, "sorting points by cell");
 }
 
@@ -239,15 +231,14 @@ static kith_status make_finer(const kin_screen_gpu_device *on,
                               const kin_screen_gpu_prepared *prepared,
                               const kin_screen_gpu_set *coarse, int64_t count, pivots *p)
 {
-    dealing d = {0};
+    KIN_HOLD(hold, on->ctx);
+    dealing d = {.hold = &hold};
     KIN_TRY(make_pivots(on, prepared, NULL, count, p));
-    kith_status status = find_nearest(on, &p->rows.set, coarse, false, &d);
+    KIN_TRY(find_nearest(on, &p->rows.set, coarse, false, &d));
     const kin_screen_gpu_sort sort = {
         .ids = p->ids, .points = count, .cell_count = (uint32_t)coarse->points, .order = p->ids};
-    KIN_THEN(status, sort_by_cell(on, sort, &d));
-    KIN_THEN(status, kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows));
-    free_dealing(on, &d);
-    return status;
+    KIN_TRY(sort_by_cell(on, sort, &d));
+    return kin_screen_gpu_chosen_round(on, &prepared->rows, &p->rows);
 }
 
 /* So many pivots in order. What is in p after a failure is the caller's to free. */
@@ -297,7 +288,8 @@ kith_status kin_screen_gpu_order_points(const kin_screen_gpu_device *on,
     const int64_t points = prepared->groups.count;
     const int64_t count = like != NULL ? like->pivot_count : pivots_of(points, askers);
     pivots p = {0};
-    dealing d = {0};
+    KIN_HOLD(hold, on->ctx);
+    dealing d = {.hold = &hold};
     if (!prepared->covered) {
         return list_points(on, prepared, listed);
     }
@@ -315,7 +307,6 @@ kith_status kin_screen_gpu_order_points(const kin_screen_gpu_device *on,
         prepared->pivot_count = count;
         p.ids = NULL;
     }
-    free_dealing(on, &d);
     free_pivots(on, &p);
     return status;
 }
@@ -362,10 +353,10 @@ kith_status kin_screen_gpu_order_queries(const kin_screen_gpu_device *on,
                                          kin_screen_gpu_home **homes)
 {
     const int64_t points = queries->set.points;
-    uint32_t *own = NULL;
     uint32_t *marks = queries->marks;
     pivots p = {0};
-    dealing d = {0};
+    KIN_HOLD(hold, on->ctx);
+    dealing d = {.hold = &hold};
     *homes = NULL;
     if (corpus->pivots == NULL) {
         return KITH_OK;
@@ -377,9 +368,9 @@ kith_status kin_screen_gpu_order_queries(const kin_screen_gpu_device *on,
     KIN_THEN(status, find_nearest(on, &queries->set, &p.rows.set, false, &d));
     if (marks == NULL) {
         KIN_THEN(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &own, (uint64_t)kin_screen_gpu_sort_marks(points),
-                               sizeof *own, "cells of tiles"));
-        marks = own;
+                 kin_gpu_hold_alloc(&hold, on->gpu, &marks,
+                                    (uint64_t)kin_screen_gpu_sort_marks(points) * sizeof *marks,
+                                    "cells of tiles"));
     }
     const kin_screen_gpu_sort sort = {.ids = queries->ids,
                                       .points = points,
@@ -388,8 +379,6 @@ kith_status kin_screen_gpu_order_queries(const kin_screen_gpu_device *on,
                                       .marks = marks};
     KIN_THEN(status, sort_by_cell(on, sort, &d));
     KIN_THEN(status, find_homes(on, corpus, &queries->set, marks, homes));
-    kin_gpu_free(on->gpu, own);
-    free_dealing(on, &d);
     free_pivots(on, &p);
     return status;
 }

@@ -119,12 +119,10 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
     if ((p->source->place & KIN_GPU_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
-    const int64_t start = kin_clock_ns();
     KIN_TRY(kin_gpu_bring(p->on.ctx, p->on.gpu, &rows, &out->data));
     bring_coming(p);
     out->rows.data = out->data;
     out->rows.stride_bytes = rows.row_bytes;
-    out->seconds_upload = kin_clock_since(start);
     return KITH_OK;
 }
 
@@ -584,15 +582,16 @@ static kith_status begin(preparing *p, const kin_screen_gpu_device *on,
     return take_rows(p, source->first, source->count > 0 ? source->count : source->matrix->rows);
 }
 
-/* Frees what is not part of the outcome, and on failure that too. */
+/* Frees what is not part of the outcome, and on failure that too; else tells how long it took. */
 static kith_status finish(preparing *p, kith_status status)
 {
     free_preparing(p);
-    p->out->seconds_prepare = kin_clock_since(p->start) - p->out->seconds_upload;
     if (status != KITH_OK) {
         kin_screen_gpu_prepared_free(p->on.ctx, p->on.gpu, p->out);
+        return status;
     }
-    return status;
+    p->on.ctx->report.seconds_prepare += kin_clock_since(p->start);
+    return KITH_OK;
 }
 
 kith_status kin_screen_gpu_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu,

@@ -19,8 +19,6 @@ typedef struct kin_screen_gpu_prepared {
     bool plain;
     kin_groups groups;
     kin_screen_gpu_set set; /* groups.count positions; none where that is 0 */
-    double seconds_upload;  /* host rows to the device */
-    double seconds_prepare; /* all else */
 
     /* Of rows of halves: the frame in which they would be bytes, and how many candidates those
      * leave a row of which byte_k are asked for (0: not tried, or too many to tell). */

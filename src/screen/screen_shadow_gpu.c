@@ -86,20 +86,19 @@ static kith_status choose_rows(learning *l)
     const uint64_t points = (uint64_t)l->work->rows.points;
     uint32_t *all = NULL;
     uint64_t state = 1;
-    KIN_TRY(kin_alloc(on->ctx, &all, points, sizeof *all, "the order of the points"));
-    kith_status status =
-        kin_gpu_download(on->ctx, on->gpu, all, l->points->ids, points * sizeof *all);
-    for (int i = 0; i < CHOSEN && status == KITH_OK; i++) {
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, all, points, "the order of the points");
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, all, l->points->ids, points * sizeof *all));
+    for (int i = 0; i < CHOSEN; i++) {
         const uint64_t position = kin_random_below(&state, points);
         l->ids[i] = all[position];
         l->blocks[i] = (int64_t)position / KIN_SCREEN_GPU_BLOCK;
         if (i >= KIN_AXES_SAMPLE) {
-            status = kin_gpu_download(on->ctx, on->gpu, &l->reach[i - KIN_AXES_SAMPLE],
-                                      l->work->lists.reach + position, sizeof *l->reach);
+            KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &l->reach[i - KIN_AXES_SAMPLE],
+                                     l->work->lists.reach + position, sizeof *l->reach));
         }
     }
-    kin_free(on->ctx, all);
-    return status;
+    return KITH_OK;
 }
 
 /* Their rounded rows, on the host too. */

@@ -34,8 +34,8 @@ static kith_status keep_ids(void *arg, const kin_screen_gpu_device *on,
     const allowing *a = arg;
     const kin_screen_gpu_prepared *all = a->all;
     keeping k = {.points = all->rows.rows};
-    void *block = NULL;
-    KIN_TRY(kin_gpu_layout_make(ctx, on->gpu, name_keeping, &k, "rows that are allowed", &block));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_keeping, &k, "rows that are allowed"));
     const kin_screen_gpu_keep job = {.words = k.words,
                                      .ids = all->ids,
                                      .points = all->set.points,
@@ -44,11 +44,8 @@ static kith_status keep_ids(void *arg, const kin_screen_gpu_device *on,
                                      .to_ids = out->ids,
                                      .to_marks = out->marks,
                                      .counts = k.counts};
-    kith_status status =
-        kin_gpu_upload(ctx, on->gpu, k.words, a->allow, (uint64_t)kin_ceil_div(k.points, 8));
-    KIN_THEN(status, KIN_SCREEN_LAUNCH(on, keep, &job, "keeping rows that are allowed"));
-    kin_gpu_free(on->gpu, block); /* for later work of the stream */
-    return status;
+    KIN_TRY(kin_gpu_upload(ctx, on->gpu, k.words, a->allow, (uint64_t)kin_ceil_div(k.points, 8)));
+    return KIN_SCREEN_LAUNCH(on, keep, &job, "keeping rows that are allowed");
 }
 
 kith_status kin_screen_gpu_prepare_some(const kin_screen_gpu_device *on,

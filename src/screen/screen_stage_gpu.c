@@ -180,7 +180,8 @@ static kith_status upload_seed_units(const kin_screen_gpu_work *w, int64_t batch
     const uint32_t counts[3] = {(uint32_t)(batch * a_block), (uint32_t)(own % batch * a_block),
                                 (uint32_t)(own * a_block)};
     kin_screen_gpu_unit *units = NULL;
-    KIN_TRY(kin_alloc(w->on.ctx, &units, (uint64_t)count, sizeof *units, "units of seeds"));
+    KIN_HOLD(hold, w->on.ctx);
+    KIN_NEW(&hold, units, (uint64_t)count, "units of seeds");
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = i / a_block;
         const int64_t part = i % a_block;
@@ -189,12 +190,8 @@ static kith_status upload_seed_units(const kin_screen_gpu_work *w, int64_t batch
         units[i] = (kin_screen_gpu_unit){(uint32_t)block, (uint32_t)(block * tiles_a_block + first),
                                          (uint32_t)(end - first), 0};
     }
-    kith_status status =
-        kin_gpu_upload(w->on.ctx, w->on.gpu, w->units, units, (uint64_t)count * sizeof *units);
-    KIN_THEN(status,
-             kin_gpu_upload(w->on.ctx, w->on.gpu, w->counters->seed_units, counts, sizeof counts));
-    kin_free(w->on.ctx, units);
-    return status;
+    KIN_TRY(kin_gpu_upload(w->on.ctx, w->on.gpu, w->units, units, (uint64_t)count * sizeof *units));
+    return kin_gpu_upload(w->on.ctx, w->on.gpu, w->counters->seed_units, counts, sizeof counts);
 }
 
 static kith_status screen_costs(const kin_screen_gpu_device *on, const kin_screen_gpu_costs *c)

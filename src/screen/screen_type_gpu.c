@@ -25,7 +25,6 @@ typedef struct pilot {
     const kin_screen_gpu_device *on;
     kin_screen_gpu_chosen rows;
     kin_screen_gpu_lists lists;
-    void *block;
     uint32_t *matrix;
     uint32_t *tiles;
     kin_screen_gpu_unit *units;
@@ -127,12 +126,11 @@ kith_status kin_screen_gpu_type_try(const kin_screen_gpu_device *on,
 {
     pilot p = pilot_of(frame, k);
     p.on = on;
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_pilot, &p, "a pilot's rows", &p.block));
-    kith_status status = kin_screen_gpu_lists_clear(on, &p.rows.set, &p.lists);
-    KIN_THEN(status, upload_work(&p));
-    KIN_THEN(status, round_runs(&p, prepared));
-    KIN_THEN(status, screen_runs(&p));
-    KIN_THEN(status, count_candidates(&p, candidates));
-    kin_gpu_free(on->gpu, p.block);
-    return status;
+    KIN_HOLD(hold, on->ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, on->gpu, name_pilot, &p, "a pilot's rows"));
+    KIN_TRY(kin_screen_gpu_lists_clear(on, &p.rows.set, &p.lists));
+    KIN_TRY(upload_work(&p));
+    KIN_TRY(round_runs(&p, prepared));
+    KIN_TRY(screen_runs(&p));
+    return count_candidates(&p, candidates);
 }

@@ -16,7 +16,6 @@
  */
 #include "select/select.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_threads.h"
 

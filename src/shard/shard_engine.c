@@ -285,21 +285,6 @@ static kith_status build_descent(kin_shard_job *job, const kin_shard_part *a)
 
 /* ---- Two shards one behind the other -------------------------------------------------------- */
 
-typedef struct gathering {
-    const kith_matrix *rows;
-    unsigned char *to;
-} gathering;
-
-static kith_status copy_row(void *arg, int64_t row, int32_t thread)
-{
-    (void)thread;
-    const gathering *g = arg;
-    const int64_t row_bytes = (int64_t)g->rows->cols * kith_dtype_bytes(g->rows->dtype);
-    memcpy(g->to + row * row_bytes,
-           (const unsigned char *)g->rows->data + row * g->rows->stride_bytes, (size_t)row_bytes);
-    return KITH_OK;
-}
-
 /* The first shard stays where it is as long as it meets others. */
 static kith_status gather(kin_shard_job *job, const kin_shard_part *a, const kin_shard_part *b,
                           kith_matrix *both)
@@ -315,16 +300,14 @@ static kith_status gather(kin_shard_job *job, const kin_shard_part *a, const kin
     }
     for (int i = 0; i < KIN_SHARD_SIDES; i++) {
         const kith_matrix rows = kin_shard_rows_of(job, parts[i]);
-        gathering g = {&rows, job->pair_rows + (i == 0 ? 0 : a->rows * row_bytes)};
+        unsigned char *to = job->pair_rows + (i == 0 ? 0 : a->rows * row_bytes);
         if (i == 1 || job->gathered != a->shard) {
-            KIN_TRY(kin_parallel_rows(job->ctx, NULL, rows.rows, ROWS_A_TASK, copy_row, &g));
+            KIN_TRY(kin_copy_rows(job->ctx, &rows, NULL, rows.rows, to, both));
         }
     }
     job->gathered = a->shard;
-    *both = job->points;
     both->data = job->pair_rows;
     both->rows = a->rows + b->rows;
-    both->stride_bytes = row_bytes;
     return KITH_OK;
 }
 

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "shard/shard_folder.h"
 
-#include "base/base_mem.h"
 #include "host/host_threads.h"
 
 #include <dirent.h>

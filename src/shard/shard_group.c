@@ -290,19 +290,18 @@ static kith_status find_groups(grouping *g, int32_t asked)
 /* ---- The sample ----------------------------------------------------------------------------- */
 
 /* Rows here and there: a page, and what comes with it, for each. */
-static kith_matrix gather(const kin_shard_job *job, const uint32_t *ids, int64_t rows,
-                          unsigned char *copy)
+static kith_status gather(const kin_shard_job *job, const uint32_t *ids, int64_t rows,
+                          unsigned char *copy, kith_matrix *matrix)
 {
-    kith_matrix matrix = {0};
     for (int64_t first = 0; first < rows; first += ROWS_A_GATHER) {
         const int64_t count = kin_min_i64(ROWS_A_GATHER, rows - first);
-        const int64_t row_bytes = matrix.stride_bytes;
-        matrix = kin_recall_gather(&job->points, ids + first, count, copy + first * row_bytes);
+        KIN_TRY(kin_copy_rows(job->ctx, &job->points, ids + first, count,
+                              copy + first * kin_shard_row_bytes(job), matrix));
         kin_shard_return(job, 0, job->points.rows);
     }
-    matrix.data = copy;
-    matrix.rows = rows;
-    return matrix;
+    matrix->data = copy;
+    matrix->rows = rows;
+    return KITH_OK;
 }
 
 static kith_status find_sample(grouping *g)
@@ -313,13 +312,14 @@ static kith_status find_sample(grouping *g)
     const int64_t rows = s->count * (1 + s->at);
     uint32_t *ids = NULL;
     unsigned char *copy = NULL;
+    kith_matrix matrix;
     KIN_HOLD(hold, job->ctx);
     KIN_TRY(kin_shard_near_make(job->ctx, rows, g->cells.near, &g->sample));
     KIN_NEW(&hold, ids, (uint64_t)rows, "a sample");
     KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)rows, row_bytes, "a sample"));
     memcpy(ids, s->rows, (size_t)s->count * sizeof *ids);
     memcpy(ids + s->count, s->truth_ids, (size_t)(s->count * s->at) * sizeof *ids);
-    const kith_matrix matrix = gather(job, ids, rows, copy);
+    KIN_TRY(gather(job, ids, rows, copy, &matrix));
     return kin_shard_find_cells(&g->cells, &matrix, g->cells.near, &g->sample);
 }
 

@@ -32,7 +32,7 @@ kith_status kin_shard_make_ctx(kith_ctx *like, int32_t threads, kith_ctx **ctx)
 
 kith_status kin_shard_note(const kin_shard_job *job, kith_status status, const kin_shard_part *part)
 {
-    kin_failure_shift(job->ctx, "points", part->first);
+    kin_failure_shift(job->ctx, "points", "points", part->first);
     return status;
 }
 

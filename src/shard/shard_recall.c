@@ -109,7 +109,7 @@ static kith_status solve_sample(kin_shard_job *job)
     kith_neighbors room = {.rows = s->count}; /* what they find in one shard */
     kith_matrix queries;
     KIN_HOLD(hold, job->ctx);
-    KIN_TRY(kin_recall_copy(&hold, &job->points, s->rows, s->count, what, &queries));
+    KIN_TRY(kin_hold_rows(&hold, &job->points, s->rows, s->count, what, &queries));
     KIN_NEW(&hold, room.ids, entries, what);
     KIN_NEW(&hold, room.distances64, entries, what);
     for (int64_t i = 0; i < s->count * s->at; i++) {

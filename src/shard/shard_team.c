@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "shard/shard_run.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"

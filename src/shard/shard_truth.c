@@ -309,7 +309,7 @@ static kith_status run_part(finding *f)
         status = take_part(f, &part);
     }
     kith_ranges_free(part.ranges);
-    kin_failure_shift(t->ctx, "corpus", before.row);
+    kin_failure_shift(t->ctx, "corpus", "corpus", before.row);
     return status;
 }
 

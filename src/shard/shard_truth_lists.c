@@ -212,7 +212,7 @@ static kith_status count_open(const taking *t, const uint32_t *open, int64_t cou
     counting c = {.taking = t, .queries = open};
     kith_matrix asked;
     KIN_HOLD(hold, truth->ctx);
-    KIN_TRY(kin_recall_copy(&hold, &truth->queries, open, count, "queries with ties", &asked));
+    KIN_TRY(kin_hold_rows(&hold, &truth->queries, open, count, "queries with ties", &asked));
     KIN_NEW_ZERO(&hold, c.counts, (uint64_t)count, "ties");
     KIN_TRY(compare(truth, &t->part->rows, t->part->first, &asked, count_keys, &c));
     for (int64_t i = 0; i < count; i++) {
@@ -276,7 +276,7 @@ kith_status kin_truth_compare_all(kin_truth *t, const uint32_t *queries, int64_t
     kith_matrix asked;
     int64_t base = 0;
     KIN_HOLD(hold, t->ctx);
-    KIN_TRY(kin_recall_copy(&hold, &t->queries, queries, count, "queries to compute anew", &asked));
+    KIN_TRY(kin_hold_rows(&hold, &t->queries, queries, count, "queries to compute anew", &asked));
     for (int32_t i = 0; i < t->count; i++) {
         const kith_matrix *matrix = &t->corpus[i];
         for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {

@@ -58,8 +58,7 @@ typedef struct making {
     double *extremes; /* device: lows, highs */
     float *rounded;   /* device: points x wide */
     float *row_lost;  /* device */
-    void *block;      /* these three */
-    void *scratch;    /* device */
+    kin_hold *hold;
 } making;
 
 static void name_making(kin_layout *layout, void *job)
@@ -176,8 +175,7 @@ static kith_status build(making *m)
                               .firsts = m->firsts,
                               .scratch_bytes = &bytes};
     KIN_TRY(kin_screen_gpu_launched(on, m->kernels->build(on->stream, &job), "scratch of a tree"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &m->scratch, bytes, 1, "the building of a tree"));
-    job.scratch = m->scratch;
+    KIN_TRY(kin_gpu_hold_alloc(m->hold, on->gpu, &job.scratch, bytes, "the building of a tree"));
     KIN_TRY(
         kin_screen_gpu_launched(on, m->kernels->build(on->stream, &job), "the building of a tree"));
     return kin_gpu_download(on->ctx, on->gpu, &m->tree->most_lost, m->tree->lost + 1,
@@ -190,10 +188,9 @@ static kith_status make_all(making *m)
     const uint64_t cols = (uint64_t)m->tree->cols;
     double *host = NULL;
     void *block = NULL;
-    KIN_HOLD(hold, on->ctx);
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_tree, m->tree, WHAT, &block));
-    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_making, m, "rows of a tree", &m->block));
-    KIN_NEW(&hold, host, 4 * cols, WHAT);
+    KIN_TRY(kin_gpu_hold_layout(m->hold, on->gpu, name_making, m, "rows of a tree"));
+    KIN_NEW(m->hold, host, 4 * cols, WHAT);
     KIN_TRY(choose_units(m, host));
     KIN_TRY(round_rows(m));
     return build(m);
@@ -203,13 +200,16 @@ kith_status kin_tree_gpu_make(const kin_screen_gpu_device *on, const kin_screen_
                               const uint32_t *firsts, int64_t points, int64_t leaf_points,
                               kin_tree_gpu *tree)
 {
-    making m = {
-        .on = on, .kernels = on->gpu->module->tree, .rows = rows, .firsts = firsts, .tree = tree};
+    KIN_HOLD(hold, on->ctx);
+    making m = {.on = on,
+                .kernels = on->gpu->module->tree,
+                .rows = rows,
+                .firsts = firsts,
+                .tree = tree,
+                .hold = &hold};
     *tree = shape_of(points, kin_place_cols(rows->metric, rows->cols), leaf_points);
     tree->norm = kin_tree_norm_of(rows->metric);
     const kith_status status = make_all(&m);
-    kin_gpu_free(on->gpu, m.scratch);
-    kin_gpu_free(on->gpu, m.block);
     if (status != KITH_OK) {
         kin_tree_gpu_free(on, tree);
     }

@@ -99,10 +99,6 @@ typedef struct kin_tree_gpu_solver {
     kin_screen_gpu_tally tally;      /* pairs: of a query and a point, computed */
 } kin_tree_gpu_solver;
 
-/* A launch of the room's own, by its name. */
-#define KIN_TREE_LAUNCH(s, name, job, what) \
-    kin_gpu_check((s)->on.ctx, (s)->on.gpu, (s)->kernels->name((s)->on.stream, (job)), (what))
-
 /* solver: on, tree, corpus, request and wanted are set, the rest is zero. */
 kith_status kin_tree_gpu_solver_make(kin_hold *hold, kin_tree_gpu_solver *s);
 

@@ -131,7 +131,7 @@ static kith_status walk(const stripe *s, kin_tree_gpu_radius *job)
         const int64_t start = kin_clock_ns();
         job->walk.place0 = first;
         job->walk.count = kin_min_i64(slice, whole - first);
-        KIN_TRY(KIN_TREE_LAUNCH(&s->f->solver, radius, job, "finding what is within a radius"));
+        KIN_TRY(KIN_ROOM_LAUNCH(&s->f->solver, radius, job, "finding what is within a radius"));
         if (first + job->walk.count < whole) {
             KIN_TRY(kin_gpu_wait(on->ctx, on->gpu));
             KIN_TRY(kin_progress(on->ctx, "screen", (double)first, (double)whole));
@@ -157,7 +157,7 @@ static kith_status count_rows(const stripe *s)
         .counts = s->counts, .count = s->rows.rows, .offsets = s->offsets, .scratch = s->scratch};
     job.counts = s->counts;
     KIN_TRY(walk(s, &job));
-    return KIN_TREE_LAUNCH(&s->f->solver, sums, &sums, "where lists begin");
+    return KIN_ROOM_LAUNCH(&s->f->solver, sums, &sums, "where lists begin");
 }
 
 /* The stripe's offsets go on where those before it end. */
@@ -213,7 +213,7 @@ static kith_status fill_table(const finding *f, const stripe *walked, const int6
     job.ids = t->ids;
     job.keys = t->distances64;
     KIN_TRY(walk(walked, &job));
-    return KIN_TREE_LAUNCH(&f->solver, ranges, &ranges, "sorting lists");
+    return KIN_ROOM_LAUNCH(&f->solver, ranges, &ranges, "sorting lists");
 }
 
 static kith_status fetch(const finding *f, const table *t, int64_t to)
@@ -334,7 +334,6 @@ static kith_status solve_rows(finding *f, const kin_screen_gpu_rows *rows, int64
 
 static kith_status solve_queries(finding *f, int64_t first, int64_t count)
 {
-    kith_ctx *ctx = f->on.ctx;
     const kin_screen_gpu_source source = {.matrix = f->query->queries,
                                           .distance = &f->query->request->distance,
                                           .name = "queries",
@@ -343,11 +342,8 @@ static kith_status solve_queries(finding *f, int64_t first, int64_t count)
                                           .count = count};
     kin_screen_gpu_prepared q = {0};
     kith_status status = kin_screen_gpu_prepare_queries(&f->on, &source, NULL, &q);
-    if (status == KITH_OK) {
-        ctx->report.seconds_prepare += q.seconds_prepare + q.seconds_upload;
-        status = solve_rows(f, &q.rows, first, false);
-    }
-    kin_screen_gpu_prepared_free(ctx, f->on.gpu, &q);
+    KIN_THEN(status, solve_rows(f, &q.rows, first, false));
+    kin_screen_gpu_prepared_free(f->on.ctx, f->on.gpu, &q);
     return status;
 }
 

@@ -368,19 +368,12 @@ kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *
 
 /* ---- The corpus and its tree ----------------------------------------------------------------- */
 
-static void note_preparation(kith_ctx *ctx, const kin_screen_gpu_prepared *prepared)
-{
-    ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
-}
-
 static kith_status prepare(kith_ctx *ctx, kin_gpu *gpu, const kin_screen_gpu_source *source,
                            kin_tree_gpu_corpus *c)
 {
     *c = (kin_tree_gpu_corpus){
         .gpu = gpu, .points = kin_screen_gpu_source_rows(source), .place = source->place};
-    KIN_TRY(kin_screen_gpu_prepare_groups(ctx, gpu, source, &c->prepared));
-    note_preparation(ctx, &c->prepared);
-    return KITH_OK;
+    return kin_screen_gpu_prepare_groups(ctx, gpu, source, &c->prepared);
 }
 
 static kith_status plant(kith_ctx *ctx, int64_t leaf_points, kin_tree_gpu_corpus *c)
@@ -467,7 +460,6 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
     const kin_screen_gpu_source source = source_of(s->query, first, count);
     kin_screen_gpu_prepared prepared;
     KIN_TRY(kin_screen_gpu_prepare_queries(&s->on, &source, NULL, &prepared));
-    note_preparation(ctx, &prepared);
     if (next > 0) {
         kin_screen_gpu_prepare_ahead(ctx, s->on.gpu, queries, first + count, next);
     }

@@ -123,7 +123,7 @@ static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_screen_gpu
                                     .shift = tree->shift,
                                     .out = a->rounded,
                                     .lost = a->lost};
-    return KIN_TREE_LAUNCH(s, round, &job, "rounding queries");
+    return KIN_ROOM_LAUNCH(s, round, &job, "rounding queries");
 }
 
 /* As they stand. */
@@ -147,11 +147,11 @@ static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_a
     uint64_t bytes = 0;
     kin_tree_gpu_order job = {
         .tree = *s->tree, .rows = a->rounded, .count = a->count, .scratch_bytes = &bytes};
-    KIN_TRY(KIN_TREE_LAUNCH(s, order, &job, "sizing the order of queries"));
+    KIN_TRY(KIN_ROOM_LAUNCH(s, order, &job, "sizing the order of queries"));
     KIN_HOLD(hold, s->on.ctx);
     KIN_TRY(kin_gpu_hold_alloc(&hold, s->on.gpu, &job.scratch, bytes, "sorting queries"));
     job.order = a->order;
-    return KIN_TREE_LAUNCH(s, order, &job, "sorting queries");
+    return KIN_ROOM_LAUNCH(s, order, &job, "sorting queries");
 }
 
 kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, kin_hold *hold,
@@ -204,7 +204,7 @@ static kith_status walk_slices(kin_tree_gpu_solver *s, const kin_tree_gpu_walk *
     for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
         const int64_t start = kin_clock_ns();
         job.count = kin_min_i64(s->slice, whole->count - job.place0);
-        KIN_TRY(KIN_TREE_LAUNCH(s, walk, &job, "walking through a tree"));
+        KIN_TRY(KIN_ROOM_LAUNCH(s, walk, &job, "walking through a tree"));
         if (job.place0 + job.count < whole->count) {
             KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
             KIN_TRY(kin_progress(ctx, "screen", (double)job.place0, (double)whole->count));
@@ -313,7 +313,7 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a
         if (writes_at_once(a, lists)) {
             job.answers = kin_exact_gpu_answers_job(a, places->ids + place0, count);
         }
-        KIN_TRY(KIN_TREE_LAUNCH(s, finish, &job, "computing canonical distances"));
+        KIN_TRY(KIN_ROOM_LAUNCH(s, finish, &job, "computing canonical distances"));
         KIN_TRY(job.answers.rows != 0
                     ? KITH_OK
                     : kin_exact_gpu_delivery_run(a, d, places->ids + place0, count,
@@ -365,7 +365,8 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
     start = kin_clock_ns();
     KIN_TRY_GOTO(status, find_near(s, &hold, &lists, &own), done);
     if (!writes_at_once(a, &lists)) {
-        KIN_TRY_GOTO(status, kin_exact_gpu_delivery_make(a, places->count, s->wanted, &d), done);
+        KIN_TRY_GOTO(status, kin_exact_gpu_delivery_make(&hold, a, places->count, s->wanted, &d),
+                     done);
     }
     if (lost > 0) {
         KIN_TRY_GOTO(status, kin_hold_alloc(&hold, &flags, (uint64_t)places->count, 1, "row flags"),
@@ -377,7 +378,6 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_exact_gpu_answers *a,
     report->seconds_rescore += kin_clock_since(start);
 done:
     r->count = status == KITH_OK ? r->count : before;
-    kin_exact_gpu_delivery_free(a, &d);
     return status;
 }
 

@@ -393,8 +393,8 @@ static void prepare_case(const kith_matrix *m, kith_metric metric, const char *n
                                  (uint64_t)groups.count * sizeof *ids));
         test_must(kin_screen_gpu_prepared_round(test_device_ctx, test_device, &p));
         const double listed = mean_radius(&p);
-        printf("  %s %s: mean radius %.4g in order, %.4g as listed; prepared in %.4f s\n", name,
-               kith_metric_name(metric), ordered, listed, p.seconds_prepare);
+        printf("  %s %s: mean radius %.4g in order, %.4g as listed\n", name,
+               kith_metric_name(metric), ordered, listed);
     }
     free(seen);
     free(ids);

@@ -117,11 +117,11 @@ static void handed_on(void **state)
     assert_int_equal(kith_ctx_create(NULL, &other), KITH_OK);
     (void)kin_fail_at(other, KITH_E_DATA, kin_at_cell("points", 17, 3), "is NaN (remove it)");
     (void)kin_fail_at(other, KITH_E_DATA, kin_at("k"), "is wrong, but later");
-    kin_failure_shift(other, "queries", 1000);
+    kin_failure_shift(other, "queries", "b", 1000);
     assert_int_equal(where_of(other).row, 17);
-    kin_failure_shift(other, "points", 1000);
+    kin_failure_shift(other, "points", "a", 1000);
     assert_int_equal(kin_fail_like(ctx, KITH_E_DATA, other), KITH_E_DATA);
-    assert_string_equal(kith_ctx_detail(ctx), "points[1017, 3] is NaN (remove it)");
+    assert_string_equal(kith_ctx_detail(ctx), "a[1017, 3] is NaN (remove it)");
     assert_int_equal(where_of(ctx).row, 1017);
 
     memset(path, 'a', sizeof path - 1);
