@@ -11,7 +11,8 @@
 /* One end of the pairs. Locks and blocks are the screen's. */
 typedef struct kin_meet_side {
     const kin_set *set;
-    /* its shadows (screen_corpus.h), or NULL; the set's rows lie as lines then */
+    /* its shadows (screen_corpus.h), or NULL. Where the set's rows lie as lines, pairs whose shadows
+     * pass are looked at one by one; where they lie in panels, tiles that have such a pair are. */
     const kin_set *cast;
     kin_lists *lists;       /* candidates of the other end for each row; NULL: not wanted */
     const kin_cover *cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
@@ -123,6 +124,18 @@ typedef struct kin_look {
     kin_word *product; /* most */
 } kin_look;
 
+/* A thread's room for tiles of pairs whose shadows pass. */
+typedef struct kin_gate {
+    uint32_t *rows; /* shadows of the block for the unit, */
+    int64_t packed; /* 1 + its number */
+    kin_meet_limits row;
+    kin_meet_limits point;
+    uint64_t *strips; /* kin_tile_job's */
+    int64_t tests;    /* of strips, lately, */
+    int64_t passed;   /* and how many passed */
+    int64_t resting;  /* meetings left without */
+} kin_gate;
+
 /* A thread's room, and what it counts. */
 typedef struct kin_meet_work {
     KIN_APART uint32_t *rows; /* the block for the unit, */
@@ -136,6 +149,7 @@ typedef struct kin_meet_work {
     kin_tile_log row_log;
     kin_tile_log point_log;
     kin_look look;
+    kin_gate gate;
     kin_list_scratch scratch;
     int64_t pairs;
     int64_t skipped;

@@ -51,6 +51,7 @@ void kin_groups_plan(kin_layout *plan, int64_t rows, bool distinguish, kin_rows_
 /* A basis, and the frame of shadows in it (screen_corpus.h). */
 typedef struct kin_shadow {
     int32_t axes;   /* of the basis; 0: full rows are screened sooner */
+    bool tiles;     /* whole tiles are looked at: rows stay in panels */
     int64_t wide;   /* columns of a row, rounded up */
     int64_t padded; /* axes, rounded up */
     double *mean;   /* wide: what is subtracted from rows, which are then in units of their frame */
@@ -77,7 +78,7 @@ typedef struct kin_prepared {
     kin_frame frame;
     kin_set set;
     kin_shadow shadow; /* of the corpus; and */
-    kin_set cast;      /* the shadows of the set, whose rows lie as lines then */
+    kin_set cast;      /* the shadows of the set, whose rows lie as lines then, but for tiles */
     kin_cover cover;
     kin_glance glance; /* of an index */
     bool unordered;    /* set before a frame is there: the order is that of the groups */
