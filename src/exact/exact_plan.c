@@ -103,8 +103,8 @@ static void plan_job(planning *p, const made *of)
         return;
     }
     const int64_t stripe = kin_min_i64(kin_exact_stripe(set->frame, wanted), p->queries->rows);
-    kin_set asked = set->line > 0 ? kin_set_shape_lines(set->frame, stripe)
-                                  : kin_set_shape(set->frame, stripe);
+    kin_set asked =
+        set->line > 0 ? kin_set_shape_lines(set->frame, stripe) : kin_set_shape(set->frame, stripe);
     kin_set asked_cast = {0};
     kin_cover balls;
     plan_rows(p, p->queries, true);
@@ -138,8 +138,7 @@ static void plan_shadows(planning *p, const kin_frame *frame)
     const uint64_t before = kin_layout_mark(&p->plan);
     kin_set panels = kin_set_shape(frame, p->known.distinct);
     kin_shadow shadow = kin_shadow_shape(frame);
-    kin_set rows =
-        shadow.tiles ? panels : kin_set_shape_lines(frame, p->known.distinct);
+    kin_set rows = shadow.tiles ? panels : kin_set_shape_lines(frame, p->known.distinct);
     kin_set cast = kin_set_shape(&shadow.frame, p->known.distinct);
     kin_cover cover;
     plan_unknown(p, panels.points);

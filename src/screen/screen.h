@@ -11,8 +11,9 @@
 /* One end of the pairs. Locks and blocks are the screen's. */
 typedef struct kin_meet_side {
     const kin_set *set;
-    /* its shadows (screen_corpus.h), or NULL. Where the set's rows lie as lines, pairs whose shadows
-     * pass are looked at one by one; where they lie in panels, tiles that have such a pair are. */
+    /* its shadows (screen_corpus.h), or NULL. Where the set's rows lie as lines, pairs whose
+     * shadows pass are looked at one by one; where they lie in panels, tiles that have such a pair
+     * are. */
     const kin_set *cast;
     kin_lists *lists;       /* candidates of the other end for each row; NULL: not wanted */
     const kin_cover *cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
@@ -133,7 +134,8 @@ typedef struct kin_gate {
     uint64_t *strips; /* kin_tile_job's */
     int64_t tests;    /* of strips, lately, */
     int64_t passed;   /* and how many passed */
-    int64_t resting;  /* meetings left without */
+    int64_t rest;     /* meetings without, this time, */
+    int64_t resting;  /* and how many of them are left */
 } kin_gate;
 
 /* A thread's room, and what it counts. */

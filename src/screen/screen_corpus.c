@@ -9,8 +9,8 @@ static kith_status make_set(kith_ctx *ctx, const kin_shadow *shadow, const uint3
                             int64_t points, kin_prepared *p)
 {
     const bool cast = shadow->axes > 0;
-    const kin_set shape =
-        cast && !shadow->tiles ? kin_set_shape_lines(&p->frame, points) : kin_set_shape(&p->frame, points);
+    const kin_set shape = cast && !shadow->tiles ? kin_set_shape_lines(&p->frame, points)
+                                                 : kin_set_shape(&p->frame, points);
     KIN_TRY(kin_set_make(ctx, shape, &p->rows, ids, &p->set));
     return cast ? kin_shadow_cast(ctx, shadow, p, ids, points, &p->cast) : KITH_OK;
 }

@@ -73,8 +73,8 @@ kith_status kin_prepare_corpus_for(kith_ctx *ctx, const kin_prepared *corpus,
                                    const kin_prepared **use);
 
 /* Shadows of a corpus that is prepared, where they are worth it: its set then lies as lines, unless
- * whole tiles are looked at, for kin_exact_graph, kin_exact_search and kin_exact_both alone. Where there is no memory for them it
- * stays as it was. */
+ * whole tiles are looked at, for kin_exact_graph, kin_exact_search and kin_exact_both alone. Where
+ * there is no memory for them it stays as it was. */
 kith_status kin_prepare_shadows(kith_ctx *ctx, const kin_shadow_job *job, kin_prepared *prepared);
 /* Where a job failed for lack of memory and its corpus has shadows: takes them away, and the
  * failure with them; *status: of that. True: it may be tried again. */

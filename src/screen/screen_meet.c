@@ -143,11 +143,11 @@ static void set_sets(const kin_meet *r, meeting *m)
     m->rows = m->cast ? r->row.cast : r->row.set;
     m->points = m->cast ? r->point.cast : r->point.set;
     if (m->collects_points) {
-        m->row_worst = worst_of(m->rows, m->row_block * r->block,
-                                block_points(r, &r->row, m->row_block));
+        m->row_worst =
+            worst_of(m->rows, m->row_block * r->block, block_points(r, &r->row, m->row_block));
     }
-    m->point_worst = worst_of(m->points, m->point_block * r->block,
-                              block_points(r, &r->point, m->point_block));
+    m->point_worst =
+        worst_of(m->points, m->point_block * r->block, block_points(r, &r->point, m->point_block));
 }
 
 /* ---- Looks -----------------------------------------------------------------------------------
@@ -468,8 +468,9 @@ static bool apart(const kin_meet *r, kin_meet_work *w, const meeting *m, int64_t
  *
  * Where whole tiles are looked at, shadows say which. */
 
-/* Where they leave out too few, they rest for some meetings. */
-enum { GATE_STRIPS = 8192, MOST_PASS_OF_16 = 13, GATE_REST = 32 };
+/* Where they leave out too few, they rest for a meeting, and each time that it is so again for
+ * twice as many. */
+enum { GATE_STRIPS = 1024, MOST_PASS_OF_16 = 14, MOST_REST = 256 };
 
 static bool gate_rests(kin_gate *g)
 {
@@ -478,7 +479,9 @@ static bool gate_rests(kin_gate *g)
         return true;
     }
     if (g->tests > GATE_STRIPS) {
-        g->resting = g->passed * 16 > g->tests * MOST_PASS_OF_16 ? GATE_REST : 0;
+        const bool vain = g->passed * 16 > g->tests * MOST_PASS_OF_16;
+        g->rest = vain ? kin_min_i64(2 * g->rest + 1, MOST_REST) : 0;
+        g->resting = g->rest;
         g->tests = 0;
         g->passed = 0;
     }
@@ -532,20 +535,20 @@ static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meet
         set_limits(r, &g, true, &gate->point);
     }
     set_panel_halves(r, &g, &gate->point);
-    const kin_tile_job job = {
-        .rows = gate->rows,
-        .panels = kin_set_panels(g.points, point_first, panels * KIN_PANEL, NULL),
-        .groups = KIN_GATE_GROUPS,
-        .row_count = (int32_t)padded,
-        .real_rows = (int32_t)block_points(r, &r->row, m->row_block),
-        .panel_count = (int32_t)panels,
-        .half_term = g.rows->half_term + row_first,
-        .row_half = gate->row.half,
-        .start = g.points->start + point_first,
-        .col_limit = gate->point.limit,
-        .panel_half = gate->point.panel_half,
-        .test = w->test,
-        .col_log = m->collects_points ? &w->point_log : NULL};
+    const kin_tile_job job = {.rows = gate->rows,
+                              .panels =
+                                  kin_set_panels(g.points, point_first, panels * KIN_PANEL, NULL),
+                              .groups = KIN_GATE_GROUPS,
+                              .row_count = (int32_t)padded,
+                              .real_rows = (int32_t)block_points(r, &r->row, m->row_block),
+                              .panel_count = (int32_t)panels,
+                              .half_term = g.rows->half_term + row_first,
+                              .row_half = gate->row.half,
+                              .start = g.points->start + point_first,
+                              .col_limit = gate->point.limit,
+                              .panel_half = gate->point.panel_half,
+                              .test = w->test,
+                              .col_log = m->collects_points ? &w->point_log : NULL};
     kernel->gate(&job, gate->strips);
     count_strips(r, w, m);
     return gate->strips;

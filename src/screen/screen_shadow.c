@@ -141,9 +141,9 @@ static double price_of(const choosing *l, int type, int32_t step)
     const kin_frame *frame = &l->corpus->frame;
     const double share = (double)passed / (KIN_TRIAL_ROWS * KIN_AXES_SAMPLE) * l->job->ends * EARLY;
     const double looks =
-        l->tiles ? fmin(SHARE_OF_TILES * sqrt(share), 1.0) *
-                       words_of(l->job, frame->kernel, frame->cols)
-                 : fmin(share, 1.0) * (own->look + own->look_word * (double)frame->groups);
+        l->tiles
+            ? fmin(SHARE_OF_TILES * sqrt(share), 1.0) * words_of(l->job, frame->kernel, frame->cols)
+            : fmin(share, 1.0) * (own->look + own->look_word * (double)frame->groups);
     return words_of(l->job, l->ladder[type], axes + 1) + casts * axes + looks;
 }
 
@@ -349,8 +349,8 @@ void kin_shadow_learn_plan(kin_layout *plan, const kin_set *set, int64_t k, int3
     /* Lists, rows and copies of the trial stay while axes are found. */
     const uint64_t before = kin_layout_mark(plan);
     kin_trial_keep_plan(plan, set, k);
+    kin_shadow_plan(plan, shape); /* made while there are axes */
     kin_axes_plan(plan, cols, most_axes(set->frame, shape->tiles), KIN_TRIAL_ROWS, threads);
-    kin_shadow_plan(plan, shape);
     kin_layout_back(plan, before);
 }
 
