@@ -109,7 +109,7 @@ static void plan_job(planning *p, const made *of)
     kin_cover balls;
     plan_rows(p, p->queries, true);
     plan_vain(p);
-    kin_order_plan(&p->plan, p->queries->rows, p->queries->cols, p->threads);
+    kin_order_plan(&p->plan, p->queries->rows, p->queries->cols, false, p->threads);
     kin_set_plan(&p->plan, &asked, p->threads);
     if (of->cast != NULL) {
         asked_cast = kin_set_shape(&of->shadow->frame, stripe);
@@ -217,7 +217,8 @@ static void plan_screened(planning *p)
     const kith_matrix *asked = p->queries != NULL ? p->queries : p->corpus;
     plan_rows(p, p->corpus, false);
     if (!p->request->unordered) {
-        kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->threads);
+        kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->queries == NULL,
+                       p->threads);
     }
     if (kin_frame_is_integer(distance, p->corpus, asked)) {
         const kin_frame frame =

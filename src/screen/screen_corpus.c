@@ -57,7 +57,7 @@ kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared
     }
     if (!prepared->unordered) {
         KIN_TRY(kin_order_make(ctx, &prepared->rows, &prepared->distance, prepared->groups.count,
-                               prepared->order));
+                               prepared->graph, prepared->order));
     }
     if (integer) {
         KIN_TRY(round_integers(ctx, prepared));

@@ -81,7 +81,8 @@ typedef struct kin_prepared {
     kin_set cast;      /* the shadows of the set, whose rows lie as lines then, but for tiles */
     kin_cover cover;
     kin_glance glance; /* of an index */
-    bool unordered;    /* set before a frame is there: the order is that of the groups */
+    bool unordered;    /* set before a frame is there: the order is that of the groups, */
+    bool graph;        /* or a graph of all rows is to be made */
     bool vain;         /* the set discards too little: pairs are better compared without it */
     kin_within within; /* what is known of the rows, before their type is chosen, */
     bool by_cost;      /* and that costs decide: no type will do that keys have to make good */
@@ -120,11 +121,12 @@ void kin_prepared_hold(kin_hold *hold, kin_prepared *prepared);
 enum { KIN_ORDER_RUN = 32 };
 
 /* Permutes order[0 .. count - 1], row numbers of `rows`. Small sets are left as they are. The same
- * order on every machine and with any number of threads is not promised, nor needed. */
+ * order on every machine and with any number of threads is not promised, nor needed. graph: so many
+ * rows meet each other, which is worth more where they are many. */
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
-                           int64_t count, uint32_t *order);
+                           int64_t count, bool graph, uint32_t *order);
 /* What kin_order_make holds. */
-void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, int32_t threads);
+void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, bool graph, int32_t threads);
 
 /* Whether the metric goes through the screen. */
 bool kin_is_screened(const kin_distance *distance);
