@@ -217,8 +217,7 @@ static void plan_screened(planning *p)
     const kith_matrix *asked = p->queries != NULL ? p->queries : p->corpus;
     plan_rows(p, p->corpus, false);
     if (!p->request->unordered) {
-        kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->queries == NULL,
-                       p->threads);
+        kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->queries == NULL, p->threads);
     }
     if (kin_frame_is_integer(distance, p->corpus, asked)) {
         const kin_frame frame =

@@ -322,8 +322,8 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     if (use->vain) {
         return kin_direct_run(ctx, use, &prepared, request, out);
     }
-    KIN_TRY(kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count,
-                           false, prepared.order));
+    KIN_TRY(kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count, false,
+                           prepared.order));
     searching s = {.corpus = use,
                    .queries = &prepared,
                    .request = request,
@@ -400,7 +400,8 @@ static kith_status prepare_both(kith_ctx *ctx, bool integer, const kin_request *
                                 .pairs = (double)corpus->groups.count * (double)other->groups.count,
                                 .ends = 2};
     KIN_TRY(kin_exact_shadows(ctx, request, &job, corpus));
-    KIN_TRY(kin_order_make(ctx, &other->rows, &other->distance, other->groups.count, false, other->order));
+    KIN_TRY(kin_order_make(ctx, &other->rows, &other->distance, other->groups.count, false,
+                           other->order));
     return prepare_other(ctx, a, b);
 }
 

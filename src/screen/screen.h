@@ -125,6 +125,20 @@ typedef struct kin_look {
     kin_word *product; /* most */
 } kin_look;
 
+/* Two blocks of sets of one frame, whose rows lie as lines. */
+typedef struct kin_look_blocks {
+    const kin_set *rows;
+    const kin_set *points;
+    int64_t first_row;
+    int64_t first_point;
+    int64_t block; /* positions of a block, at most */
+} kin_look_blocks;
+
+/* The arrays, for blocks of so many positions and logs of so many pairs. */
+void kin_look_name(kin_layout *layout, int64_t block, int64_t most, kin_look *look);
+/* Puts the full costs into a log, whose pairs then stand row by row; padding is left out. */
+void kin_look_costs(const kin_look *look, const kin_look_blocks *at, kin_tile_log *log);
+
 /* A thread's room for tiles of pairs whose shadows pass. */
 typedef struct kin_gate {
     uint32_t *rows; /* shadows of the block for the unit, */

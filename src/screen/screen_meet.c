@@ -150,94 +150,6 @@ static void set_sets(const kin_meet *r, meeting *m)
         worst_of(m->points, m->point_block * r->block, block_points(r, &r->point, m->point_block));
 }
 
-/* ---- Looks -----------------------------------------------------------------------------------
- *
- * Pairs whose shadows pass are looked at in full. They are dealt out by rows, so that several
- * points share a row's loads (screen_tile_lines.inc). */
-
-/* Two blocks of sets of one frame, whose rows lie as lines. */
-typedef struct look_blocks {
-    const kin_set *rows;
-    const kin_set *points;
-    int64_t first_row;
-    int64_t first_point;
-    int64_t block; /* positions of a block, at most */
-} look_blocks;
-
-static bool is_padding(const look_blocks *at, uint32_t pair)
-{
-    return at->first_row + (pair >> 16) >= at->rows->points ||
-           at->first_point + (pair & 0xffff) >= at->points->points;
-}
-
-/* Counting sort by row: begin[r] is where row r's pairs end afterwards, begin[r - 1] where they
- * begin. Returns how many there are. */
-static int64_t sort_by_row(const kin_look *look, const look_blocks *at, const kin_tile_log *log)
-{
-    int64_t count = 0;
-    memset(look->begin, 0, (size_t)(at->block + 1) * sizeof *look->begin);
-    for (int64_t i = 0; i < log->count; i++) {
-        look->begin[(log->pair[i] >> 16) + 1] += !is_padding(at, log->pair[i]);
-    }
-    for (int64_t r = 0; r < at->block; r++) {
-        look->begin[r + 1] += look->begin[r];
-    }
-    for (int64_t i = 0; i < log->count; i++) {
-        if (!is_padding(at, log->pair[i])) {
-            look->pairs[look->begin[log->pair[i] >> 16]++] = log->pair[i];
-            count += 1;
-        }
-    }
-    return count;
-}
-
-/* As the tile kernels have it (screen_tile_hit.h). */
-static int32_t order_of_cost(const kin_set *rows, const kin_set *points, int64_t row, int64_t point,
-                             kin_word product)
-{
-    if (kin_tile_is_float(rows->frame->kernel->type)) {
-        const float acc = product.f + points->start[point].f;
-        return kin_order_float(rows->row_term[row].f - 2.0F * acc);
-    }
-    const uint32_t acc = product.u + points->start[point].u;
-    return (int32_t)(rows->row_term[row].u + points->odd[point].u - 2 * acc);
-}
-
-static void cost_row(const kin_look *look, const look_blocks *at, int64_t first, int64_t last,
-                     kin_tile_log *log)
-{
-    const kin_tile_kernel *kernel = at->rows->frame->kernel;
-    const int64_t row = at->first_row + (look->pairs[first] >> 16);
-    for (int64_t i = first; i < last; i++) {
-        look->which[i] = (uint16_t)(look->pairs[i] & 0xffff);
-    }
-    const kin_line_job job = {.row = at->rows->lines + row * at->rows->line,
-                              .lines = at->points->lines + at->first_point * at->points->line,
-                              .which = look->which + first,
-                              .count = last - first,
-                              .words = at->points->line,
-                              .product = look->product + first};
-    kernel->lines(&job);
-    for (int64_t i = first; i < last; i++) {
-        const int64_t point = at->first_point + look->which[i];
-        log->order[i] = order_of_cost(at->rows, at->points, row, point, look->product[i]);
-        log->pair[i] = look->pairs[i];
-    }
-}
-
-/* Puts the full costs into a log, whose pairs then stand row by row; padding is left out. */
-static void look_costs(const kin_look *look, const look_blocks *at, kin_tile_log *log)
-{
-    const int64_t count = sort_by_row(look, at, log);
-    int64_t first = 0;
-    while (first < count) {
-        const int64_t last = look->begin[look->pairs[first] >> 16];
-        cost_row(look, at, first, last, log);
-        first = last;
-    }
-    log->count = count;
-}
-
 /* ---- Delivery ------------------------------------------------------------------------------- */
 
 /* A row whose list holds k ids and was never compacted has no threshold yet, and lets everything
@@ -269,13 +181,13 @@ static void keep_pair(kin_tile_log *log, int32_t order, uint32_t pair, bool kept
 static void look(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
     kin_tile_log *log = &w->row_log;
-    const look_blocks at = {.rows = r->row.set,
-                            .points = r->point.set,
-                            .first_row = m->row_block * r->block,
-                            .first_point = m->point_block * r->block,
-                            .block = r->block};
+    const kin_look_blocks at = {.rows = r->row.set,
+                                .points = r->point.set,
+                                .first_row = m->row_block * r->block,
+                                .first_point = m->point_block * r->block,
+                                .block = r->block};
     const bool is_float = kin_tile_is_float(r->frame->kernel->type);
-    look_costs(&w->look, &at, log);
+    kin_look_costs(&w->look, &at, log);
     w->looked += log->count;
     const int64_t passed = log->count;
     log->count = 0;
@@ -779,15 +691,6 @@ int64_t kin_meet_log_room(const kin_meet *r)
     return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_TILE_KEPT + KIN_PANEL;
 }
 
-static void name_look(kin_layout *layout, int64_t block, int64_t most, kin_look *look)
-{
-    look->most = most;
-    look->begin = kin_layout_array(layout, (uint64_t)block + 1, sizeof *look->begin);
-    look->pairs = kin_layout_array(layout, (uint64_t)most, sizeof *look->pairs);
-    look->which = kin_layout_array(layout, (uint64_t)most, sizeof *look->which);
-    look->product = kin_layout_array(layout, (uint64_t)most, sizeof *look->product);
-}
-
 static void name_gate(kin_layout *layout, int64_t block, kin_meet_work *w)
 {
     kin_gate *g = &w->gate;
@@ -828,7 +731,7 @@ void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
     if (looks(r)) {
         w->panels =
             kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->panels);
-        name_look(layout, r->block, kin_meet_log_room(r), &w->look);
+        kin_look_name(layout, r->block, kin_meet_log_room(r), &w->look);
     }
     kin_list_scratch_name(layout, capacity, r->frame->cols, &w->scratch);
 }

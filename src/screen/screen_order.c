@@ -7,8 +7,8 @@
  * spreads most (a few steps of power iteration), until runs of KIN_ORDER_RUN rows remain.
  *
  * Long jobs have sketches along the axes of a sample of the rows (screen_corpus.h), which keep more
- * of a distance: of Fashion-MNIST's nearest ten 32 % are among the 96 rows around, and 23 % by random
- * signs.
+ * of a distance: of Fashion-MNIST's nearest ten 32 % are among the 96 rows around, and 23 % by
+ * random signs.
  *
  * Cost. One read of the data; then n * 32 multiply-adds for each of log2(n / 32) levels.
  *
