@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tile kernels for AMX: 16 rows x 32 points in two accumulator tiles. Contract: screen_tile.h.
+ * The file is long because its three ways of passing rows share a pipe that registers hold.
  *
  * Few steps (RESIDENT_STEPS: 128 bytes a row). Tiles 4 to 7 hold two steps of two panels while rows
  * pass through tile 3: of two tiles of products only two are loaded, where the unit would wait for
@@ -370,9 +371,8 @@ typedef struct turn {
 /* Products of a strip of twice 16 rows, beside them the stores and then the tests of the strip
  * before. `sums` are its own from earlier steps, or for later ones. Where it has but 16 rows, they
  * are multiplied twice. */
-static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, int32_t row_at,
-                                                       int32_t second_at, bool two, kin_word *sums,
-                                                       bool is_float)
+static inline __attribute__((always_inline)) void
+take(pipe *p, const turn *t, int32_t row_at, int32_t second_at, kin_word *sums, bool is_float)
 {
     const kin_tile_job *job = p->job;
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
@@ -412,8 +412,8 @@ static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, i
         settle(p, lane, start[lane], most[lane], is_float);
     }
     end_turn(p, 0, row_at, t->panel, t->last ? NULL : sums, is_float);
-    end_turn(p, PANELS, second_at, t->panel, t->last && two ? NULL : sums + PANELS * TILE_WORDS,
-             is_float);
+    end_turn(p, PANELS, second_at, t->panel,
+             t->last && second_at != row_at ? NULL : sums + PANELS * TILE_WORDS, is_float);
 }
 
 /* The 16 rows at `row` or the next behind them that are multiplied, or where the rows end. */
@@ -459,9 +459,8 @@ static inline __attribute__((always_inline)) void take_panels(pipe *p, int32_t p
                 if (part == 0) {
                     fetch(p->job, panel, strip++, share);
                 }
-                const bool two = i + 1 < count;
-                take(p, &t, rows[i], two ? rows[i + 1] : rows[i], two,
-                     p->sums + i / 2 * STRIP_WORDS, is_float);
+                take(p, &t, rows[i], rows[i + 1 < count ? i + 1 : i], p->sums + i / 2 * STRIP_WORDS,
+                     is_float);
             }
         }
     }
