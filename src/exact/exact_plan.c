@@ -103,13 +103,13 @@ static void plan_job(planning *p, const made *of)
         return;
     }
     const int64_t stripe = kin_min_i64(kin_exact_stripe(set->frame, wanted), p->queries->rows);
-    kin_set asked = of->cast != NULL ? kin_set_shape_lines(set->frame, stripe)
-                                     : kin_set_shape(set->frame, stripe);
+    kin_set asked =
+        set->line > 0 ? kin_set_shape_lines(set->frame, stripe) : kin_set_shape(set->frame, stripe);
     kin_set asked_cast = {0};
     kin_cover balls;
     plan_rows(p, p->queries, true);
     plan_vain(p);
-    kin_order_plan(&p->plan, p->queries->rows, p->queries->cols, p->threads);
+    kin_order_plan(&p->plan, p->queries->rows, p->queries->cols, false, p->threads);
     kin_set_plan(&p->plan, &asked, p->threads);
     if (of->cast != NULL) {
         asked_cast = kin_set_shape(&of->shadow->frame, stripe);
@@ -130,14 +130,15 @@ static void plan_unknown(planning *p, int64_t points)
     }
 }
 
-/* The job with shadows: chosen beside the set in panels, which then gives way. */
+/* The job with shadows: chosen beside the set in panels, which then gives way to lines,
+ * unless tiles are looked at. */
 static void plan_shadows(planning *p, const kin_frame *frame)
 {
     const kin_shadow_job job = job_of(p);
     const uint64_t before = kin_layout_mark(&p->plan);
     kin_set panels = kin_set_shape(frame, p->known.distinct);
-    kin_set lines = kin_set_shape_lines(frame, p->known.distinct);
     kin_shadow shadow = kin_shadow_shape(frame);
+    kin_set rows = shadow.tiles ? panels : kin_set_shape_lines(frame, p->known.distinct);
     kin_set cast = kin_set_shape(&shadow.frame, p->known.distinct);
     kin_cover cover;
     plan_unknown(p, panels.points);
@@ -147,9 +148,9 @@ static void plan_shadows(planning *p, const kin_frame *frame)
     kin_shadow_learn_plan(&p->plan, &panels, job.k, p->threads, &shadow);
     kin_layout_back(&p->plan, covered);
     kin_shadow_plan(&p->plan, &shadow);
-    kin_set_plan(&p->plan, &lines, p->threads);
+    kin_set_plan(&p->plan, &rows, p->threads);
     kin_shadow_cast_plan(&p->plan, &shadow, &cast, p->threads);
-    plan_job(p, &(made){&lines, &cover, &shadow, &cast});
+    plan_job(p, &(made){&rows, &cover, &shadow, &cast});
     kin_layout_back(&p->plan, before);
 }
 
@@ -216,7 +217,7 @@ static void plan_screened(planning *p)
     const kith_matrix *asked = p->queries != NULL ? p->queries : p->corpus;
     plan_rows(p, p->corpus, false);
     if (!p->request->unordered) {
-        kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->threads);
+        kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->queries == NULL, p->threads);
     }
     if (kin_frame_is_integer(distance, p->corpus, asked)) {
         const kin_frame frame =

@@ -238,7 +238,8 @@ static kith_status screen_stripes(run *r, kin_prepared *queries)
 {
     const int64_t count = queries->groups.count;
     const int64_t stripe = kin_exact_stripe(&r->corpus->frame, 1);
-    KIN_TRY(kin_order_make(r->ctx, &queries->rows, &queries->distance, count, queries->order));
+    KIN_TRY(
+        kin_order_make(r->ctx, &queries->rows, &queries->distance, count, false, queries->order));
     for (int64_t first = 0; first < count; first += stripe) {
         KIN_TRY(kin_prepare_queries(r->ctx, r->corpus, first, kin_min_i64(stripe, count - first),
                                     queries));

@@ -215,6 +215,7 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
     const bool integer = kin_frame_is_integer(&request->distance, points, points);
     KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, "points",
                              screens ? 0 : KIN_ROWS_DISTINCT, &prepared));
+    prepared.graph = true;
     if (screens) {
         KIN_TRY(kin_prepare_corpus(ctx, integer, request->k + 1, &prepared));
     }
@@ -321,7 +322,7 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     if (use->vain) {
         return kin_direct_run(ctx, use, &prepared, request, out);
     }
-    KIN_TRY(kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count,
+    KIN_TRY(kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count, false,
                            prepared.order));
     searching s = {.corpus = use,
                    .queries = &prepared,
@@ -399,7 +400,8 @@ static kith_status prepare_both(kith_ctx *ctx, bool integer, const kin_request *
                                 .pairs = (double)corpus->groups.count * (double)other->groups.count,
                                 .ends = 2};
     KIN_TRY(kin_exact_shadows(ctx, request, &job, corpus));
-    KIN_TRY(kin_order_make(ctx, &other->rows, &other->distance, other->groups.count, other->order));
+    KIN_TRY(kin_order_make(ctx, &other->rows, &other->distance, other->groups.count, false,
+                           other->order));
     return prepare_other(ctx, a, b);
 }
 

@@ -103,7 +103,7 @@ static kith_status prepare_order(descending *d)
         return kin_prepare_set(d->ctx, integer, d->request.k + 1, prepared);
     }
     return is_ordered(d) ? kin_order_make(d->ctx, &prepared->rows, &prepared->distance,
-                                          prepared->groups.count, prepared->order)
+                                          prepared->groups.count, false, prepared->order)
                          : KITH_OK;
 }
 

@@ -114,7 +114,8 @@ static kith_status round_stripe(walking *w)
                                 .order = w->ids,
                                 .frame = prepared->frame};
     if (w->walk->rows == NULL) {
-        KIN_TRY(kin_order_make(ctx, w->walk->queries, &prepared->distance, w->count, w->ids));
+        KIN_TRY(
+            kin_order_make(ctx, w->walk->queries, &prepared->distance, w->count, false, w->ids));
     }
     KIN_TRY(kin_set_make(ctx, kin_set_shape(&w->rounded.frame, w->count), w->walk->queries, w->ids,
                          &w->rounded.set));

@@ -11,7 +11,9 @@
 /* One end of the pairs. Locks and blocks are the screen's. */
 typedef struct kin_meet_side {
     const kin_set *set;
-    /* its shadows (screen_corpus.h), or NULL; the set's rows lie as lines then */
+    /* its shadows (screen_corpus.h), or NULL. Where the set's rows lie as lines, pairs whose
+     * shadows pass are looked at one by one; where they lie in panels, tiles that have such a pair
+     * are. */
     const kin_set *cast;
     kin_lists *lists;       /* candidates of the other end for each row; NULL: not wanted */
     const kin_cover *cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
@@ -123,6 +125,33 @@ typedef struct kin_look {
     kin_word *product; /* most */
 } kin_look;
 
+/* Two blocks of sets of one frame, whose rows lie as lines. */
+typedef struct kin_look_blocks {
+    const kin_set *rows;
+    const kin_set *points;
+    int64_t first_row;
+    int64_t first_point;
+    int64_t block; /* positions of a block, at most */
+} kin_look_blocks;
+
+/* The arrays, for blocks of so many positions and logs of so many pairs. */
+void kin_look_name(kin_layout *layout, int64_t block, int64_t most, kin_look *look);
+/* Puts the full costs into a log, whose pairs then stand row by row; padding is left out. */
+void kin_look_costs(const kin_look *look, const kin_look_blocks *at, kin_tile_log *log);
+
+/* A thread's room for tiles of pairs whose shadows pass. */
+typedef struct kin_gate {
+    uint32_t *rows; /* shadows of the block for the unit, */
+    int64_t packed; /* 1 + its number */
+    kin_meet_limits row;
+    kin_meet_limits point;
+    uint64_t *strips; /* kin_tile_job's */
+    int64_t tests;    /* of strips, lately, */
+    int64_t passed;   /* and how many passed */
+    int64_t rest;     /* meetings without, this time, */
+    int64_t resting;  /* and how many of them are left */
+} kin_gate;
+
 /* A thread's room, and what it counts. */
 typedef struct kin_meet_work {
     KIN_APART uint32_t *rows; /* the block for the unit, */
@@ -136,6 +165,7 @@ typedef struct kin_meet_work {
     kin_tile_log row_log;
     kin_tile_log point_log;
     kin_look look;
+    kin_gate gate;
     kin_list_scratch scratch;
     int64_t pairs;
     int64_t skipped;

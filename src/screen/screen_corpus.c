@@ -3,13 +3,14 @@
 
 #include "host/host_clock.h"
 
-/* The rounded rows: in panels, or, where there are shadows, as lines, and the shadows. */
+/* The rounded rows: in panels, or, where there are shadows but of tiles, as lines, and the shadows.
+ */
 static kith_status make_set(kith_ctx *ctx, const kin_shadow *shadow, const uint32_t *ids,
                             int64_t points, kin_prepared *p)
 {
     const bool cast = shadow->axes > 0;
-    const kin_set shape =
-        cast ? kin_set_shape_lines(&p->frame, points) : kin_set_shape(&p->frame, points);
+    const kin_set shape = cast && !shadow->tiles ? kin_set_shape_lines(&p->frame, points)
+                                                 : kin_set_shape(&p->frame, points);
     KIN_TRY(kin_set_make(ctx, shape, &p->rows, ids, &p->set));
     return cast ? kin_shadow_cast(ctx, shadow, p, ids, points, &p->cast) : KITH_OK;
 }
@@ -56,7 +57,7 @@ kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared
     }
     if (!prepared->unordered) {
         KIN_TRY(kin_order_make(ctx, &prepared->rows, &prepared->distance, prepared->groups.count,
-                               prepared->order));
+                               prepared->graph, prepared->order));
     }
     if (integer) {
         KIN_TRY(round_integers(ctx, prepared));
@@ -125,7 +126,10 @@ kith_status kin_prepare_shadows(kith_ctx *ctx, const kin_shadow_job *job, kin_pr
 {
     const int64_t start = kin_clock_ns();
     kith_status status = kin_shadow_learn(ctx, prepared, job, &prepared->shadow);
-    if (status == KITH_OK && prepared->shadow.axes > 0) {
+    if (status == KITH_OK && prepared->shadow.tiles) {
+        status = kin_shadow_cast(ctx, &prepared->shadow, prepared, prepared->order,
+                                 prepared->groups.count, &prepared->cast);
+    } else if (status == KITH_OK && prepared->shadow.axes > 0) {
         kin_set_free(ctx, &prepared->set); /* that in panels gives way */
         status =
             make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);

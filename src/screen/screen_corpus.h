@@ -19,10 +19,13 @@
  *
  * What is computed differs from s*(x) by at most e(x), which is lost beside what rounding loses. */
 
+enum { KIN_GATE_AXES = 4 * KIN_GATE_GROUPS - 1 };
+
 /* Axes, and the kernel that shadows are screened with. */
 typedef struct kin_shadow_choice {
     const kin_tile_kernel *kernel;
     int32_t axes; /* 0: none; at most as many as a row has columns */
+    bool tiles;   /* kin_shadow's: of a kernel that has a gate, of at most KIN_GATE_AXES */
 } kin_shadow_choice;
 
 /* What a corpus is prepared for. */
@@ -69,9 +72,9 @@ kith_status kin_prepare_corpus_for(kith_ctx *ctx, const kin_prepared *corpus,
                                    const kith_matrix *queries, int64_t k, kin_prepared *again,
                                    const kin_prepared **use);
 
-/* Shadows of a corpus that is prepared, where they are worth it: its set then lies as lines, for
- * kin_exact_graph, kin_exact_search and kin_exact_both alone. Where there is no memory for them it
- * stays as it was. */
+/* Shadows of a corpus that is prepared, where they are worth it: its set then lies as lines, unless
+ * whole tiles are looked at, for kin_exact_graph, kin_exact_search and kin_exact_both alone. Where
+ * there is no memory for them it stays as it was. */
 kith_status kin_prepare_shadows(kith_ctx *ctx, const kin_shadow_job *job, kin_prepared *prepared);
 /* Where a job failed for lack of memory and its corpus has shadows: takes them away, and the
  * failure with them; *status: of that. True: it may be tried again. */

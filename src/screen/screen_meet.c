@@ -2,8 +2,8 @@
  *
  *      rows I  x  points J  ->  kernel  ->  logs  ->  lists of I (lock I), lists of J (lock J)
  *
- *      with shadows:            kernel on shadows  ->  logs  ->  full costs  ->
- * lists
+ *      with shadows:            kernel on shadows  ->  logs  ->  full costs  ->  lists
+ *      with shadows, by tiles:  kernel on shadows  ->  tiles  ->  kernel  ->  logs  ->  lists
  *
  * As long as a row has no limit, shadows discard nothing, so such a block meets in full. */
 #include "screen/screen.h"
@@ -25,9 +25,19 @@ static int64_t block_padded(const kin_meet *r, const kin_meet_side *s, int64_t b
     return kin_min_i64(r->block, s->set->padded - block * r->block);
 }
 
+static bool looks(const kin_meet *r)
+{
+    return r->row.cast != NULL && r->row.set->line > 0;
+}
+
+static bool has_gate(const kin_meet *r)
+{
+    return r->row.cast != NULL && r->row.set->line == 0;
+}
+
 static int64_t pairs_a_row(const kin_meet *r)
 {
-    return r->row.cast != NULL ? LOOKS_A_ROW : PAIRS_A_ROW;
+    return looks(r) ? LOOKS_A_ROW : PAIRS_A_ROW;
 }
 
 typedef struct meeting {
@@ -127,92 +137,17 @@ static kin_bound_row worst_of(const kin_set *seen, int64_t first, int64_t count)
     return worst;
 }
 
-/* ---- Looks -----------------------------------------------------------------------------------
- *
- * Pairs whose shadows pass are looked at in full. They are dealt out by rows, so that several
- * points share a row's loads (screen_tile_lines.inc). */
-
-/* Two blocks of sets of one frame, whose rows lie as lines. */
-typedef struct look_blocks {
-    const kin_set *rows;
-    const kin_set *points;
-    int64_t first_row;
-    int64_t first_point;
-    int64_t block; /* positions of a block, at most */
-} look_blocks;
-
-static bool is_padding(const look_blocks *at, uint32_t pair)
+/* The sets of a meeting, and the worst of their blocks. */
+static void set_sets(const kin_meet *r, meeting *m)
 {
-    return at->first_row + (pair >> 16) >= at->rows->points ||
-           at->first_point + (pair & 0xffff) >= at->points->points;
-}
-
-/* Counting sort by row: begin[r] is where row r's pairs end afterwards, begin[r - 1] where they
- * begin. Returns how many there are. */
-static int64_t sort_by_row(const kin_look *look, const look_blocks *at, const kin_tile_log *log)
-{
-    int64_t count = 0;
-    memset(look->begin, 0, (size_t)(at->block + 1) * sizeof *look->begin);
-    for (int64_t i = 0; i < log->count; i++) {
-        look->begin[(log->pair[i] >> 16) + 1] += !is_padding(at, log->pair[i]);
+    m->rows = m->cast ? r->row.cast : r->row.set;
+    m->points = m->cast ? r->point.cast : r->point.set;
+    if (m->collects_points) {
+        m->row_worst =
+            worst_of(m->rows, m->row_block * r->block, block_points(r, &r->row, m->row_block));
     }
-    for (int64_t r = 0; r < at->block; r++) {
-        look->begin[r + 1] += look->begin[r];
-    }
-    for (int64_t i = 0; i < log->count; i++) {
-        if (!is_padding(at, log->pair[i])) {
-            look->pairs[look->begin[log->pair[i] >> 16]++] = log->pair[i];
-            count += 1;
-        }
-    }
-    return count;
-}
-
-/* As the tile kernels have it (screen_tile_hit.h). */
-static int32_t order_of_cost(const kin_set *rows, const kin_set *points, int64_t row, int64_t point,
-                             kin_word product)
-{
-    if (kin_tile_is_float(rows->frame->kernel->type)) {
-        const float acc = product.f + points->start[point].f;
-        return kin_order_float(rows->row_term[row].f - 2.0F * acc);
-    }
-    const uint32_t acc = product.u + points->start[point].u;
-    return (int32_t)(rows->row_term[row].u + points->odd[point].u - 2 * acc);
-}
-
-static void cost_row(const kin_look *look, const look_blocks *at, int64_t first, int64_t last,
-                     kin_tile_log *log)
-{
-    const kin_tile_kernel *kernel = at->rows->frame->kernel;
-    const int64_t row = at->first_row + (look->pairs[first] >> 16);
-    for (int64_t i = first; i < last; i++) {
-        look->which[i] = (uint16_t)(look->pairs[i] & 0xffff);
-    }
-    const kin_line_job job = {.row = at->rows->lines + row * at->rows->line,
-                              .lines = at->points->lines + at->first_point * at->points->line,
-                              .which = look->which + first,
-                              .count = last - first,
-                              .words = at->points->line,
-                              .product = look->product + first};
-    kernel->lines(&job);
-    for (int64_t i = first; i < last; i++) {
-        const int64_t point = at->first_point + look->which[i];
-        log->order[i] = order_of_cost(at->rows, at->points, row, point, look->product[i]);
-        log->pair[i] = look->pairs[i];
-    }
-}
-
-/* Puts the full costs into a log, whose pairs then stand row by row; padding is left out. */
-static void look_costs(const kin_look *look, const look_blocks *at, kin_tile_log *log)
-{
-    const int64_t count = sort_by_row(look, at, log);
-    int64_t first = 0;
-    while (first < count) {
-        const int64_t last = look->begin[look->pairs[first] >> 16];
-        cost_row(look, at, first, last, log);
-        first = last;
-    }
-    log->count = count;
+    m->point_worst =
+        worst_of(m->points, m->point_block * r->block, block_points(r, &r->point, m->point_block));
 }
 
 /* ---- Delivery ------------------------------------------------------------------------------- */
@@ -246,13 +181,13 @@ static void keep_pair(kin_tile_log *log, int32_t order, uint32_t pair, bool kept
 static void look(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
     kin_tile_log *log = &w->row_log;
-    const look_blocks at = {.rows = r->row.set,
-                            .points = r->point.set,
-                            .first_row = m->row_block * r->block,
-                            .first_point = m->point_block * r->block,
-                            .block = r->block};
+    const kin_look_blocks at = {.rows = r->row.set,
+                                .points = r->point.set,
+                                .first_row = m->row_block * r->block,
+                                .first_point = m->point_block * r->block,
+                                .block = r->block};
     const bool is_float = kin_tile_is_float(r->frame->kernel->type);
-    look_costs(&w->look, &at, log);
+    kin_look_costs(&w->look, &at, log);
     w->looked += log->count;
     const int64_t passed = log->count;
     log->count = 0;
@@ -355,6 +290,14 @@ static double largest(const double *values, int64_t count)
     return most;
 }
 
+/* Whether all rows have one, of both ends that collect. */
+static bool has_limits(const kin_meet *r, const kin_meet_work *w, const meeting *m)
+{
+    return largest(w->row.reach, block_points(r, &r->row, m->row_block)) < INFINITY &&
+           (!m->collects_points ||
+            largest(w->point.reach, block_points(r, &r->point, m->point_block)) < INFINITY);
+}
+
 static void set_row_tile_reach(kin_meet_work *w, int64_t rows)
 {
     for (int64_t first = 0; first < rows; first += KIN_COARSE_STEP) {
@@ -431,6 +374,96 @@ static bool apart(const kin_meet *r, kin_meet_work *w, const meeting *m, int64_t
         reach);
     w->hits += far;
     return far;
+}
+
+/* ---- A gate ----------------------------------------------------------------------------------
+ *
+ * Where whole tiles are looked at, shadows say which. */
+
+/* Where they leave out too few, they rest for a meeting, and each time that it is so again for
+ * twice as many. */
+enum { GATE_STRIPS = 1024, MOST_PASS_OF_16 = 14, MOST_REST = 256 };
+
+static bool gate_rests(kin_gate *g)
+{
+    if (g->resting > 0) {
+        g->resting -= 1;
+        return true;
+    }
+    if (g->tests > GATE_STRIPS) {
+        const bool vain = g->passed * 16 > g->tests * MOST_PASS_OF_16;
+        g->rest = vain ? kin_min_i64(2 * g->rest + 1, MOST_REST) : 0;
+        g->resting = g->rest;
+        g->tests = 0;
+        g->passed = 0;
+    }
+    return false;
+}
+
+/* The shadows of two blocks whose limits were read. */
+static meeting gate_meeting(const kin_meet *r, const meeting *m)
+{
+    meeting g = *m;
+    g.cast = true;
+    g.even = false;
+    set_sets(r, &g);
+    return g;
+}
+
+static void count_strips(const kin_meet *r, kin_meet_work *w, const meeting *m)
+{
+    const int64_t rows = block_points(r, &r->row, m->row_block);
+    const int64_t points = block_points(r, &r->point, m->point_block);
+    const int64_t pairs = block_padded(r, &r->point, m->point_block) / (2 * KIN_PANEL);
+    int64_t passed = 0;
+    for (int64_t i = 0; i < pairs; i++) {
+        passed += __builtin_popcountll(w->gate.strips[i]);
+    }
+    w->gate.tests += pairs * kin_ceil_div(rows, KIN_GATE_STRIP);
+    w->gate.passed += passed;
+    w->looked += kin_min_i64(passed * KIN_GATE_STRIP * KIN_GATE_PANELS * KIN_PANEL, rows * points);
+}
+
+/* Which strips may have a pair that passes; NULL: all. */
+static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meeting *m)
+{
+    kin_gate *gate = &w->gate;
+    if (!has_gate(r) || !has_limits(r, w, m) || gate_rests(gate)) {
+        return NULL;
+    }
+    const meeting g = gate_meeting(r, m);
+    const int64_t row_first = m->row_block * r->block;
+    const int64_t point_first = m->point_block * r->block;
+    const kin_tile_kernel *kernel = g.rows->frame->kernel;
+    const int64_t padded = block_padded(r, &r->row, m->row_block);
+    const int64_t panels = block_padded(r, &r->point, m->point_block) / KIN_PANEL;
+    if (gate->packed != m->row_block + 1) {
+        kernel->pack(kin_set_panels(g.rows, row_first, padded, NULL), KIN_GATE_GROUPS,
+                     (int32_t)padded, gate->rows);
+        gate->packed = m->row_block + 1;
+    }
+    set_limits(r, &g, false, &gate->row);
+    if (m->collects_points) {
+        set_limits(r, &g, true, &gate->point);
+    }
+    set_panel_halves(r, &g, &gate->point);
+    const kin_tile_job job = {.rows = gate->rows,
+                              .panels =
+                                  kin_set_panels(g.points, point_first, panels * KIN_PANEL, NULL),
+                              .groups = KIN_GATE_GROUPS,
+                              .row_count = (int32_t)padded,
+                              .real_rows = (int32_t)block_points(r, &r->row, m->row_block),
+                              .panel_count = (int32_t)panels,
+                              .half_term = g.rows->half_term + row_first,
+                              .row_half = gate->row.half,
+                              .start = g.points->start + point_first,
+                              .col_limit = gate->point.limit,
+                              .panel_half = gate->point.panel_half,
+                              .test = w->test,
+                              .col_log = m->collects_points ? &w->point_log : NULL};
+    kernel->gate(&job, gate->strips);
+    count_strips(r, w, m);
+    return gate->strips;
 }
 
 /* ---- One pair of blocks --------------------------------------------------------------------- */
@@ -571,34 +604,20 @@ static void take_rows(const kin_meet *r, kin_meet_work *w, const meeting *m)
     w->packed_cast = m->cast;
 }
 
-static bool has_limits(const double *reach, int64_t count)
-{
-    return largest(reach, count) < INFINITY;
-}
-
 /* What meets, and how; reaches are read. */
 static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block,
                           int64_t point_block)
 {
-    const int64_t rows = block_points(r, &r->row, row_block);
-    const int64_t points = block_points(r, &r->point, point_block);
     meeting m = {.row_block = row_block,
                  .point_block = point_block,
-                 .cast = r->row.cast != NULL,
                  .collects_points =
                      r->point.lists != NULL && !(r->graph && row_block == point_block)};
     read_reach(r, &r->row, row_block, &w->row);
-    m.cast = m.cast && has_limits(w->row.reach, rows);
     if (m.collects_points) {
         read_reach(r, &r->point, point_block, &w->point);
-        m.cast = m.cast && has_limits(w->point.reach, points);
     }
-    m.rows = m.cast ? r->row.cast : r->row.set;
-    m.points = m.cast ? r->point.cast : r->point.set;
-    if (m.collects_points) {
-        m.row_worst = worst_of(m.rows, row_block * r->block, rows);
-    }
-    m.point_worst = worst_of(m.points, point_block * r->block, points);
+    m.cast = looks(r) && has_limits(r, w, &m);
+    set_sets(r, &m);
     return m;
 }
 
@@ -635,6 +654,7 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
     if (r->graph && row_block == point_block) {
         return meet_itself(r, w, &m, &job);
     }
+    job.strips = strips_of(r, w, &m);
     const bool tests = tests_tiles(r, w);
     const int64_t panels = block_padded(r, &r->point, point_block) / KIN_PANEL;
     int32_t taken = 0;
@@ -655,10 +675,10 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static void name_limits(kin_layout *layout, int64_t block, kin_meet_limits *l)
+static void name_limits(kin_layout *layout, int64_t block, double *reach, kin_meet_limits *l)
 {
     const uint64_t n = (uint64_t)block;
-    l->reach = kin_layout_array(layout, n, sizeof *l->reach);
+    l->reach = reach;
     l->limit = kin_layout_zeros(layout, n, sizeof *l->limit);
     l->half = kin_layout_zeros(layout, n, sizeof *l->half);
     l->panel_half = kin_layout_zeros(layout, n / KIN_PANEL, sizeof *l->panel_half);
@@ -671,13 +691,14 @@ int64_t kin_meet_log_room(const kin_meet *r)
     return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_TILE_KEPT + KIN_PANEL;
 }
 
-static void name_look(kin_layout *layout, int64_t block, int64_t most, kin_look *look)
+static void name_gate(kin_layout *layout, int64_t block, kin_meet_work *w)
 {
-    look->most = most;
-    look->begin = kin_layout_array(layout, (uint64_t)block + 1, sizeof *look->begin);
-    look->pairs = kin_layout_array(layout, (uint64_t)most, sizeof *look->pairs);
-    look->which = kin_layout_array(layout, (uint64_t)most, sizeof *look->which);
-    look->product = kin_layout_array(layout, (uint64_t)most, sizeof *look->product);
+    kin_gate *g = &w->gate;
+    g->rows = kin_layout_array(layout, (uint64_t)block * KIN_GATE_GROUPS, sizeof *g->rows);
+    g->strips = kin_layout_array(layout, (uint64_t)block / (KIN_GATE_PANELS * KIN_PANEL),
+                                 sizeof *g->strips);
+    name_limits(layout, block, w->row.reach, &g->row);
+    name_limits(layout, block, w->point.reach, &g->point);
 }
 
 static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
@@ -689,7 +710,7 @@ static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
 void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
 {
     const uint64_t block = (uint64_t)r->block;
-    const int32_t cast_groups = r->row.cast != NULL ? r->row.cast->frame->groups : 0;
+    const int32_t cast_groups = looks(r) ? r->row.cast->frame->groups : 0;
     const int64_t groups = kin_max_i64(r->frame->groups, cast_groups);
     int64_t capacity = r->row.lists->capacity;
     if (r->point.lists != NULL) {
@@ -699,15 +720,18 @@ void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
     w->test = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *w->test);
     w->row_tile_reach =
         kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
-    name_limits(layout, r->block, &w->row);
-    name_limits(layout, r->block, &w->point);
+    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->row);
+    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->point);
     kin_even_name(layout, r->block, &w->even);
     name_log(layout, kin_meet_log_room(r), &w->row_log);
     name_log(layout, kin_meet_log_room(r), &w->point_log);
-    if (r->row.cast != NULL) {
+    if (has_gate(r)) {
+        name_gate(layout, r->block, w);
+    }
+    if (looks(r)) {
         w->panels =
             kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->panels);
-        name_look(layout, r->block, kin_meet_log_room(r), &w->look);
+        kin_look_name(layout, r->block, kin_meet_log_room(r), &w->look);
     }
     kin_list_scratch_name(layout, capacity, r->frame->cols, &w->scratch);
 }

@@ -51,6 +51,7 @@ void kin_groups_plan(kin_layout *plan, int64_t rows, bool distinguish, kin_rows_
 /* A basis, and the frame of shadows in it (screen_corpus.h). */
 typedef struct kin_shadow {
     int32_t axes;   /* of the basis; 0: full rows are screened sooner */
+    bool tiles;     /* whole tiles are looked at: rows stay in panels */
     int64_t wide;   /* columns of a row, rounded up */
     int64_t padded; /* axes, rounded up */
     double *mean;   /* wide: what is subtracted from rows, which are then in units of their frame */
@@ -77,10 +78,11 @@ typedef struct kin_prepared {
     kin_frame frame;
     kin_set set;
     kin_shadow shadow; /* of the corpus; and */
-    kin_set cast;      /* the shadows of the set, whose rows lie as lines then */
+    kin_set cast;      /* the shadows of the set, whose rows lie as lines then, but for tiles */
     kin_cover cover;
     kin_glance glance; /* of an index */
-    bool unordered;    /* set before a frame is there: the order is that of the groups */
+    bool unordered;    /* set before a frame is there: the order is that of the groups, */
+    bool graph;        /* or a graph of all rows is to be made */
     bool vain;         /* the set discards too little: pairs are better compared without it */
     kin_within within; /* what is known of the rows, before their type is chosen, */
     bool by_cost;      /* and that costs decide: no type will do that keys have to make good */
@@ -119,11 +121,12 @@ void kin_prepared_hold(kin_hold *hold, kin_prepared *prepared);
 enum { KIN_ORDER_RUN = 32 };
 
 /* Permutes order[0 .. count - 1], row numbers of `rows`. Small sets are left as they are. The same
- * order on every machine and with any number of threads is not promised, nor needed. */
+ * order on every machine and with any number of threads is not promised, nor needed. graph: so many
+ * rows meet each other, which is worth more where they are many. */
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
-                           int64_t count, uint32_t *order);
+                           int64_t count, bool graph, uint32_t *order);
 /* What kin_order_make holds. */
-void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, int32_t threads);
+void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, bool graph, int32_t threads);
 
 /* Whether the metric goes through the screen. */
 bool kin_is_screened(const kin_distance *distance);

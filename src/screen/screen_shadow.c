@@ -27,9 +27,16 @@ static const prices FEW = {1.0, 750.0, 2.0};
 static const double HEADROOM = 1.2;
 /* Limits fall only on the way: more pass than in the end would. */
 static const double EARLY = 1.5;
-/* Shadows must save at least so much of a job, whose words are at least so many. */
+/* Shadows must save at least so much of a job, whose words are at least so many; 63 axes are found
+ * sooner. */
 static const double WORTH = 0.7;
 static const double LEAST_WORDS = 1e11;
+static const double LEAST_WORDS_OF_TILES = 3e10;
+/* Fewer columns are screened in full as soon. */
+enum { LEAST_GROUPS_OF_TILES = 80 };
+/* Near rows stand together: of tiles the root of the share of pairs that pass has one, about
+ * (Fashion-MNIST: 0.7, 2 and 7 % of the pairs, 12, 21 and 38 % of strips of 16 by 32). */
+static const double SHARE_OF_TILES = 1.5;
 
 /* ---- How many axes --------------------------------------------------------------------------- */
 
@@ -40,6 +47,7 @@ typedef struct choosing {
     const kin_trial *trial;
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     int types;
+    bool tiles;
     double longest[STEPS]; /* of the sample in the span of 16, 32, ... axes */
     float far[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS];
     int32_t passed[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS]; /* of the sample, as tested */
@@ -130,34 +138,50 @@ static double price_of(const choosing *l, int type, int32_t step)
     for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
         passed += l->passed[(row * l->types + type) * steps + step];
     }
+    const kin_frame *frame = &l->corpus->frame;
     const double share = (double)passed / (KIN_TRIAL_ROWS * KIN_AXES_SAMPLE) * l->job->ends * EARLY;
-    return words_of(l->job, l->ladder[type], axes + 1) + casts * axes +
-           fmin(share, 1.0) * (own->look + own->look_word * (double)l->corpus->frame.groups);
+    const double looks =
+        l->tiles
+            ? fmin(SHARE_OF_TILES * sqrt(share), 1.0) * words_of(l->job, frame->kernel, frame->cols)
+            : fmin(share, 1.0) * (own->look + own->look_word * (double)frame->groups);
+    return words_of(l->job, l->ladder[type], axes + 1) + casts * axes + looks;
 }
 
 static void take_least(choosing *l)
 {
     for (int type = 0; type < l->types; type++) {
-        for (int32_t step = 1; step < kin_axes_steps(l->axes->count); step++) {
+        const int32_t steps = kin_axes_steps(l->axes->count);
+        for (int32_t step = l->tiles ? steps - 1 : 1; step < steps; step++) {
             const double price = price_of(l, type, step);
             if (price < l->least) {
                 l->least = price;
-                l->choice = (kin_shadow_choice){l->ladder[type], kept_axes(step)};
+                l->choice = (kin_shadow_choice){l->ladder[type], kept_axes(step), l->tiles};
             }
         }
     }
 }
 
-static int32_t most_axes(int32_t cols)
+/* The kernel that says which tiles of this frame are looked at; NULL: pairs are. */
+static const kin_tile_kernel *gate_of(const kin_frame *frame)
 {
-    return (int32_t)kin_min_i64(MOST_AXES, cols / 2) / KIN_AXES_STEP * KIN_AXES_STEP;
+    const kin_tile_kernel *bytes = kin_tile_get(frame->distance.isa, KIN_TILE_S8);
+    const bool tiles = bytes != NULL && bytes->gate != NULL && frame->kernel->isa == bytes->isa &&
+                       frame->groups >= LEAST_GROUPS_OF_TILES;
+    return tiles ? bytes : NULL;
+}
+
+static int32_t most_axes(const kin_frame *frame, bool tiles)
+{
+    const int64_t most = tiles ? KIN_GATE_AXES + 1 : MOST_AXES;
+    return (int32_t)kin_min_i64(most, frame->cols / 2) / KIN_AXES_STEP * KIN_AXES_STEP;
 }
 
 bool kin_shadow_may(const kin_frame *frame, int64_t points, const kin_shadow_job *job)
 {
     return kin_metric_get_traits(frame->distance.metric)->screen == KIN_SCREEN_DISTANCE &&
            frame->cols >= LEAST_COLS && !kin_type_settled(points, job->k) &&
-           (job->few || job->pairs * words_of(job, frame->kernel, frame->cols) >= LEAST_WORDS);
+           (job->few || job->pairs * words_of(job, frame->kernel, frame->cols) >=
+                            (gate_of(frame) != NULL ? LEAST_WORDS_OF_TILES : LEAST_WORDS));
 }
 
 static kith_status choose(kith_ctx *ctx, choosing *l)
@@ -166,6 +190,8 @@ static kith_status choose(kith_ctx *ctx, choosing *l)
     l->least = WORTH * words_of(l->job, frame->kernel, frame->cols);
     if (l->job->few) {
         l->ladder[l->types++] = &kin_tile_s8_portable; /* whose groups are not rounded up */
+    } else if (l->tiles) {
+        l->ladder[l->types++] = gate_of(frame);
     } else {
         l->types = kin_type_ladder(ctx->isa, l->axes->count + 1, l->ladder);
     }
@@ -236,6 +262,7 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_ch
                         kin_axes *axes, kin_shadow *shadow)
 {
     kin_shadow made = shape_of(choice.axes, corpus->distance.cols);
+    made.tiles = choice.tiles;
     KIN_TRY(kin_axes_mix(ctx, choice.axes, axes));
     KIN_TRY(kin_layout_make(ctx, name_shadow, &made, "a basis", &made.block));
     set_frame(axes, corpus, choice.kernel, &made);
@@ -258,8 +285,8 @@ static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow)
     kin_trial trial;
     kin_axes axes;
     KIN_TRY(kin_trial_make(ctx, l->corpus, l->job->k, &trial));
-    kith_status status = kin_axes_make(ctx, &points, most_axes(l->corpus->frame.cols), trial.ids,
-                                       KIN_TRIAL_ROWS, &axes);
+    kith_status status = kin_axes_make(ctx, &points, most_axes(&l->corpus->frame, l->tiles),
+                                       trial.ids, KIN_TRIAL_ROWS, &axes);
     l->trial = &trial;
     l->axes = &axes;
     KIN_THEN(status, choose(ctx, l));
@@ -287,7 +314,8 @@ static kith_status take_given(kith_ctx *ctx, const kin_prepared *corpus, kin_sha
 kith_status kin_shadow_learn(kith_ctx *ctx, const kin_prepared *corpus, const kin_shadow_job *job,
                              kin_shadow *shadow)
 {
-    choosing l = {.corpus = corpus, .job = job};
+    choosing l = {
+        .corpus = corpus, .job = job, .tiles = !job->few && gate_of(&corpus->frame) != NULL};
     memset(shadow, 0, sizeof *shadow);
     if (job->given.axes > 0) {
         return corpus->groups.count > 0 ? take_given(ctx, corpus, job->given, shadow) : KITH_OK;
@@ -299,9 +327,13 @@ kith_status kin_shadow_learn(kith_ctx *ctx, const kin_prepared *corpus, const ki
 kin_shadow kin_shadow_shape(const kin_frame *frame)
 {
     const kin_frame_stats stats = {.largest = 1.0, .largest_norm = 1.0};
-    kin_shadow shape = shape_of(most_axes(frame->cols), frame->cols);
-    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
-    const int count = kin_type_ladder(frame->distance.isa, shape.axes + 1, ladder);
+    const kin_tile_kernel *gate = gate_of(frame);
+    kin_shadow shape =
+        shape_of(gate != NULL ? KIN_GATE_AXES : most_axes(frame, false), frame->cols);
+    const kin_tile_kernel *ladder[KIN_TYPE_LADDER] = {gate};
+    const int count =
+        gate != NULL ? 1 : kin_type_ladder(frame->distance.isa, shape.axes + 1, ladder);
+    shape.tiles = gate != NULL;
     for (int i = 0; i < count; i++) {
         const kin_frame one = frame_of(&frame->distance, ladder[i], shape.axes, &stats);
         shape.frame = one.groups > shape.frame.groups ? one : shape.frame;
@@ -317,8 +349,8 @@ void kin_shadow_learn_plan(kin_layout *plan, const kin_set *set, int64_t k, int3
     /* Lists, rows and copies of the trial stay while axes are found. */
     const uint64_t before = kin_layout_mark(plan);
     kin_trial_keep_plan(plan, set, k);
-    kin_axes_plan(plan, cols, most_axes(cols), KIN_TRIAL_ROWS, threads);
-    kin_shadow_plan(plan, shape);
+    kin_shadow_plan(plan, shape); /* made while there are axes */
+    kin_axes_plan(plan, cols, most_axes(set->frame, shape->tiles), KIN_TRIAL_ROWS, threads);
     kin_layout_back(plan, before);
 }
 

@@ -43,7 +43,11 @@ enum {
     KIN_PANEL = 16,
     KIN_BLOCK_STEP = 96, /* a multiple of every kernel's tile and of a panel */
     KIN_LINE_STEP = 16,
-    KIN_TILE_KEPT = 16 * 256 /* pairs that a kernel may keep back until it ends */
+    KIN_TILE_KEPT = 16 * 256, /* pairs that a kernel may keep back until it ends */
+    KIN_GATE_GROUPS = 16,
+    KIN_GATE_STRIP = 16,
+    KIN_GATE_PANELS = 2,
+    KIN_GATE_ROWS = 64 * KIN_GATE_STRIP
 };
 
 typedef enum kin_tile_type {
@@ -128,6 +132,9 @@ typedef struct kin_tile_job {
                               goes there once */
     int32_t *taken;        /* AMX: out: panels that were taken; NULL: all are */
     int64_t enough;        /* pairs in a log, with which no two further panels are begun */
+    /* AMX, more steps than stay in tiles: by two panels of the block, which of its 16 rows are
+     * multiplied, a bit each (gate); NULL: all */
+    const uint64_t *strips;
 } kin_tile_job;
 
 /* One row against points that lie as lines: their words one behind another. */
@@ -152,6 +159,9 @@ typedef struct kin_tile_kernel {
     void (*run)(const kin_tile_job *job);
     void (*lines)(const kin_line_job *job);
     double word_cost; /* of a word of a pair, beside a unit that broadcasts and multiplies them */
+    /* NULL, or for rows of KIN_GATE_GROUPS groups, blocks of at most KIN_GATE_ROWS: strips of a job
+     * whose pairs are these, those left out of which none survives. No log is written. */
+    void (*gate)(const kin_tile_job *job, uint64_t *strips);
 } kin_tile_kernel;
 
 #define KIN_TILE_KERNEL(TYPE, type, NAME, isa) extern const kin_tile_kernel kin_tile_##type##_##isa;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tile kernels for AMX: 16 rows x 32 points in two accumulator tiles. Contract: screen_tile.h.
+ * The file is long because its three ways of passing rows share a pipe that registers hold.
  *
  * Few steps (RESIDENT_STEPS: 128 bytes a row). Tiles 4 to 7 hold two steps of two panels while rows
  * pass through tile 3: of two tiles of products only two are loaded, where the unit would wait for
@@ -251,9 +252,9 @@ static inline __attribute__((always_inline)) void fetch(const kin_tile_job *job,
     }
 }
 
-static inline int64_t fetch_share(const kin_tile_job *job, int64_t strip_rows)
+static inline int64_t fetch_share(const kin_tile_job *job, int32_t strips)
 {
-    return ((int64_t)PANELS * job->groups * strip_rows + job->real_rows - 1) / job->real_rows;
+    return (int64_t)PANELS * job->groups / (strips > 0 ? strips : 1) + 1;
 }
 
 /* ---- Products of few steps ------------------------------------------------------------------- */
@@ -304,7 +305,7 @@ take_panels_resident(pipe *p, int32_t panel, bool two_steps, bool is_float)
     const kin_tile_job *job = p->job;
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
     const uint32_t *point = job->panels + panel * panel_words;
-    const int64_t share = fetch_share(job, ROWS);
+    const int64_t share = fetch_share(job, (job->real_rows + ROWS - 1) / ROWS);
     _tile_loadd(4, point, 64);
     _tile_loadd(6, point + panel_words, 64);
     if (two_steps) {
@@ -367,16 +368,15 @@ typedef struct turn {
     bool last;     /* of the strip's steps */
 } turn;
 
-/* Products of a strip of 32 rows, beside them the stores and then the tests of the strip before.
- * `sums` are its own from earlier steps, or for later ones. Where it has but 16 rows, they are
- * multiplied twice. */
-static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, int32_t row_at,
-                                                       bool two, kin_word *sums, bool is_float)
+/* Products of a strip of twice 16 rows, beside them the stores and then the tests of the strip
+ * before. `sums` are its own from earlier steps, or for later ones. Where it has but 16 rows, they
+ * are multiplied twice. */
+static inline __attribute__((always_inline)) void
+take(pipe *p, const turn *t, int32_t row_at, int32_t second_at, kin_word *sums, bool is_float)
 {
     const kin_tile_job *job = p->job;
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
     const int64_t first = (int64_t)t->first_step * TILE_WORDS;
-    const int32_t second_at = two ? row_at + ROWS : row_at;
     const uint32_t *row = job->rows + (int64_t)row_at * job->groups + first;
     const uint32_t *second_row = job->rows + (int64_t)second_at * job->groups + first;
     const uint32_t *point = job->panels + t->panel * panel_words + first;
@@ -412,30 +412,55 @@ static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, i
         settle(p, lane, start[lane], most[lane], is_float);
     }
     end_turn(p, 0, row_at, t->panel, t->last ? NULL : sums, is_float);
-    end_turn(p, PANELS, second_at, t->panel, t->last && two ? NULL : sums + PANELS * TILE_WORDS,
-             is_float);
+    end_turn(p, PANELS, second_at, t->panel,
+             t->last && second_at != row_at ? NULL : sums + PANELS * TILE_WORDS, is_float);
+}
+
+/* The 16 rows at `row` or the next behind them that are multiplied, or where the rows end. */
+static inline int32_t next_rows(const kin_tile_job *job, int32_t panel, int32_t row)
+{
+    if (job->strips == NULL || row >= job->real_rows) {
+        return row;
+    }
+    const uint64_t left = job->strips[panel / PANELS] >> ((job->first_row + row) / ROWS);
+    return left == 0 ? job->real_rows : row + ROWS * __builtin_ctzll(left);
+}
+
+static int32_t strips_of(const kin_tile_job *job, int32_t panel)
+{
+    int32_t count = 0;
+    for (int32_t row = next_rows(job, panel, 0); row < job->real_rows;
+         row = next_rows(job, panel, row + ROWS)) {
+        count += 1;
+    }
+    return (count + 1) / 2;
 }
 
 static inline __attribute__((always_inline)) void take_panels(pipe *p, int32_t panel, bool is_float)
 {
+    enum { MOST_ROWS = 2 * MOST_STRIPS };
+    const int32_t end = p->job->real_rows;
     const int32_t steps = p->job->groups / STEP_GROUPS;
     const int32_t parts = (steps + MOST_STEPS - 1) / MOST_STEPS;
-    const int64_t share = fetch_share(p->job, STRIP_ROWS);
-    const int32_t most = MOST_STRIPS * STRIP_ROWS;
-    for (int32_t first = 0; first < p->job->real_rows; first += most) {
-        const int32_t rows = p->job->real_rows - first;
-        const int32_t last = first + (rows < most ? rows : most);
+    const int64_t share = fetch_share(p->job, strips_of(p->job, panel));
+    int32_t strip = 0;
+    for (int32_t row = next_rows(p->job, panel, 0); row < end;) {
+        int32_t rows[MOST_ROWS];
+        int32_t count = 0;
+        for (; count < MOST_ROWS && row < end; row = next_rows(p->job, panel, row + ROWS)) {
+            rows[count++] = row;
+        }
         for (int32_t part = 0; part < parts; part++) {
             turn t = {
                 .panel = panel, .first_step = steps * part / parts, .last = part + 1 == parts};
             t.steps = steps * (part + 1) / parts - t.first_step;
             t.tests = (ROWS + t.steps - 2) / (t.steps - 1);
-            for (int32_t row = first; row < last; row += STRIP_ROWS) {
-                kin_word *sums = p->sums + (row - first) / STRIP_ROWS * STRIP_WORDS;
+            for (int32_t i = 0; i < count; i += 2) {
                 if (part == 0) {
-                    fetch(p->job, panel, row / STRIP_ROWS, share);
+                    fetch(p->job, panel, strip++, share);
                 }
-                take(p, &t, row, last - row > ROWS, sums, is_float);
+                take(p, &t, rows[i], rows[i + 1 < count ? i + 1 : i], p->sums + i / 2 * STRIP_WORDS,
+                     is_float);
             }
         }
     }
@@ -510,6 +535,80 @@ static void bf16_run(const kin_tile_job *job)
     run(job, true);
 }
 
+/* ---- A gate ---------------------------------------------------------------------------------- */
+
+/* Whether a pair of the tile passes for either end: of each point the largest of what 16 rows have
+ * above their own thresholds, and above those that a row without a limit would have. */
+static inline __attribute__((always_inline)) void gate_tile(const pipe *p, int32_t lane,
+                                                            uint64_t *strips)
+{
+    const kin_tile_job *job = p->job;
+    const place *done = &p->places[lane];
+    if (done->row == NOTHING) {
+        return;
+    }
+    const kin_word *own = job->test + done->row;
+    const kin_word *term = own + job->row_count;
+    surplus most = no_surplus(false);
+    surplus open = no_surplus(false);
+#pragma GCC unroll 16
+    for (int32_t r = 0; r < ROWS; r++) {
+        const kin_word *acc = p->acc[lane] + r * KIN_PANEL;
+        most = surplus_of(acc, own + r, most, most, false);
+        open = surplus_of(acc, term + r, open, open, false);
+    }
+    const __m512i half = halves_of_points(job, done->panel, false).i;
+    const __m512i best = _mm512_max_epi32(most.i, _mm512_add_epi32(open.i, half));
+    const __m512i least = _mm512_sub_epi32(_mm512_setzero_si512(), start_of(job, done).i);
+    const uint64_t passed = _mm512_cmpge_epi32_mask(best, least) != 0;
+    strips[done->panel / PANELS] |= passed << (job->first_row + done->row) / ROWS;
+}
+
+static void set_gate_tests(const kin_tile_job *job)
+{
+    const __m512i none = _mm512_set1_epi32(NO_INT_PASSES);
+    for (int32_t row = 0; row < job->row_count; row += ROWS) {
+        const __m512i term = _mm512_loadu_si512(job->half_term + row);
+        const __m512i test = _mm512_sub_epi32(term, _mm512_loadu_si512(job->row_half + row));
+        _mm512_storeu_si512(job->test + row, _mm512_min_epi32(test, none));
+        _mm512_storeu_si512(job->test + job->row_count + row, _mm512_min_epi32(term, none));
+    }
+}
+
+/* As rows pass resident panels, and no tile is kept. */
+static void s8_gate(const kin_tile_job *job, uint64_t *strips)
+{
+    pipe p;
+    begin(&p, job);
+    set_gate_tests(job);
+    for (int32_t lane = 0; lane < LANES; lane++) {
+        p.next[lane] = p.acc[lane];
+    }
+    for (int32_t panel = job->first_panel; panel < job->first_panel + job->panel_count;
+         panel += PANELS) {
+        const uint32_t *point = job->panels + (int64_t)panel * TILE_WORDS;
+        _tile_loadd(4, point, 64);
+        _tile_loadd(6, point + TILE_WORDS, 64);
+        strips[panel / PANELS] = 0;
+        for (int32_t row = 0; row < job->real_rows; row += ROWS) {
+            take_resident(&p, job->rows + (int64_t)row * STEP_GROUPS, false, false);
+#pragma GCC unroll 2
+            for (int32_t side = 0; side < PANELS; side++) {
+                const int32_t lane = PANELS * p.odd + side;
+                gate_tile(&p, lane, strips);
+                p.places[lane].row = row;
+                p.places[lane].panel = panel + side;
+            }
+            p.odd = !p.odd;
+        }
+    }
+    take_resident(&p, job->rows, false, false);
+    for (int32_t lane = 0; lane < LANES; lane++) {
+        gate_tile(&p, lane, strips);
+    }
+    _tile_release();
+}
+
 /* Rows for the unit: for each 16 rows, step after step, a tile of 64 bytes of each. */
 static void pack(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t flip,
                  uint32_t *rows)
@@ -552,9 +651,23 @@ static inline __m512 pair_bf16(__m512 acc, __m512 row, __m512 point)
 #define KIND_bf16 FLOATS
 #include "screen/screen_tile_lines.inc"
 
-const kin_tile_kernel kin_tile_s8_amx = {"s8 amx", KIN_TILE_S8, KIN_ISA_AMX, ROWS, STEP_GROUPS,
-                                         s8_pack,  s8_run,      s8_lines,    0.125};
-const kin_tile_kernel kin_tile_bf16_amx = {"bf16 amx", KIN_TILE_BF16, KIN_ISA_AMX,
-                                           ROWS,       STEP_GROUPS,   bf16_pack,
-                                           bf16_run,   bf16_lines,    0.125};
+const kin_tile_kernel kin_tile_s8_amx = {.name = "s8 amx",
+                                         .type = KIN_TILE_S8,
+                                         .isa = KIN_ISA_AMX,
+                                         .tile_rows = ROWS,
+                                         .group_step = STEP_GROUPS,
+                                         .pack = s8_pack,
+                                         .run = s8_run,
+                                         .lines = s8_lines,
+                                         .word_cost = 0.125,
+                                         .gate = s8_gate};
+const kin_tile_kernel kin_tile_bf16_amx = {.name = "bf16 amx",
+                                           .type = KIN_TILE_BF16,
+                                           .isa = KIN_ISA_AMX,
+                                           .tile_rows = ROWS,
+                                           .group_step = STEP_GROUPS,
+                                           .pack = bf16_pack,
+                                           .run = bf16_run,
+                                           .lines = bf16_lines,
+                                           .word_cost = 0.125};
 #endif

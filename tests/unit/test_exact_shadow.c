@@ -20,7 +20,7 @@
 #include "support/support_keys.h"
 #include "support/support_rows.h"
 #include "support/support_sets.h"
-#include "support/support_shapes.h"
+#include "support/support_shadows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,74 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTS = 120, COLS = 48, K = 7, CROWD = 40 };
-
-/* Shapes of this file, behind those of all. */
-enum {
-    SHAPE_SPAN = SHAPE_COUNT, /* all rows in a span of four columns */
-    SHAPE_RESTS,              /* four columns alike, the rest orthogonal and of equal length */
-    SHAPE_COLUMN,             /* one column with all the energy */
-    SHAPE_MEAN,               /* half of the rows are their mean */
-    SHAPE_CROWDS,             /* clusters from much narrower to wider than a step of rounding */
-    SHAPE_ENDS,               /* the smallest and the largest value */
-    SHAPES
-};
-
-static void fill_own(const test_rows *rows, int shape, uint64_t *seed)
-{
-    const bool bytes = rows->matrix.dtype == KITH_U8;
-    for (int64_t row = 0; row < rows->matrix.rows; row++) {
-        double factor[4];
-        for (int i = 0; i < 4; i++) {
-            factor[i] = test_gauss(seed);
-        }
-        for (int64_t col = 0; col < rows->matrix.cols; col++) {
-            double x = 0.0;
-            switch (shape) {
-            case SHAPE_SPAN:
-                for (int i = 0; i < 4; i++) {
-                    x += factor[i] * sin((double)(col * (i + 1) + i));
-                }
-                break;
-            case SHAPE_RESTS:
-                x = col < 4 ? factor[col] : col == 4 + row % (rows->matrix.cols - 4) ? 3.0 : 0.0;
-                break;
-            case SHAPE_COLUMN:
-                x = col == 3 ? 100.0 * factor[0] : 1e-3 * test_gauss(seed);
-                break;
-            case SHAPE_MEAN:
-                x = row % 2 == 0 ? 5.0 : row % 4 == 1 ? 5.0 + factor[col % 4] : 5.0 - factor[0];
-                break;
-            case SHAPE_CROWDS:
-                x = sin((double)(row / CROWD * 13 + col * 78)) +
-                    pow(10.0, -1.0 - (double)(row / CROWD % 12) / 4.0) * test_gauss(seed);
-                break;
-            default:
-                x = test_uniform(seed) < 0.5 ? 1.0 : -1.0;
-            }
-            test_rows_set(rows, row, col, bytes ? rint(128.0 + 30.0 * x) : x);
-        }
-    }
-}
-
-static test_rows rows_of(kith_dtype dtype, int64_t count, int32_t cols, int shape, uint64_t seed)
-{
-    test_rows rows = test_rows_make(dtype, count, cols, 0);
-    if (shape < (int)SHAPE_COUNT) {
-        test_shape_fill(&rows, (test_shape)shape, false, &seed);
-    } else {
-        fill_own(&rows, shape, &seed);
-    }
-    return rows;
-}
-
-static void prepare(kith_ctx *ctx, const test_rows *rows, kith_metric metric, kin_prepared *p)
-{
-    const kin_distance distance = {.metric = metric, .cols = rows->matrix.cols, .isa = ctx->isa};
-    const bool integer = kin_frame_is_integer(&distance, &rows->matrix, &rows->matrix);
-    assert_int_equal(kin_prepare_rows(ctx, &rows->matrix, &distance, "points", 0, p), KITH_OK);
-    assert_int_equal(kin_prepare_corpus(ctx, integer, K, p), KITH_OK);
-}
+enum { POINTS = 120, COLS = 48, K = TEST_SHADOW_K };
 
 /* ---- The theorem ----------------------------------------------------------------------------- */
 
@@ -188,9 +121,10 @@ static void theorem(void **state)
     for (int shape = 0; shape < SHAPES; shape += test_is_slow_build() ? 3 : 1) {
         for (int d = 0; d < 3; d++) {
             for (int m = 0; m < (d == 2 ? 1 : 3); m++) {
-                test_rows rows = rows_of(dtypes[d], POINTS, COLS, shape, (uint64_t)shape + 1);
+                test_rows rows =
+                    test_shadow_rows(dtypes[d], POINTS, COLS, shape, (uint64_t)shape + 1);
                 kin_prepared p;
-                prepare(ctx, &rows, metrics[m], &p);
+                test_shadow_prepare(ctx, &rows, metrics[m], &p);
                 for (int i = 0; i < 4 && p.groups.count > 0; i++) {
                     assert_int_equal(check_shadows(ctx, &p, axes[i], 1.0), 0);
                     cases++;
@@ -209,9 +143,9 @@ static void spoiled_basis(void **state)
 {
     (void)state;
     kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
-    test_rows rows = rows_of(KITH_F64, POINTS, COLS, SHAPE_SPAN, 5);
+    test_rows rows = test_shadow_rows(KITH_F64, POINTS, COLS, SHAPE_SPAN, 5);
     kin_prepared p;
-    prepare(ctx, &rows, KITH_SQEUCLIDEAN, &p);
+    test_shadow_prepare(ctx, &rows, KITH_SQEUCLIDEAN, &p);
     assert_int_equal(check_shadows(ctx, &p, 8, 1.0), 0);
     const int64_t broken = check_shadows(ctx, &p, 8, 1.05);
     assert_true(broken > 0);
@@ -223,23 +157,6 @@ static void spoiled_basis(void **state)
 }
 
 /* ---- The same bytes -------------------------------------------------------------------------- */
-
-static kith_neighbors search(kith_ctx *ctx, const test_rows *points, const test_rows *queries,
-                             kith_metric metric, kin_shadow_choice choice)
-{
-    const kin_request request = {
-        .distance = {.metric = metric, .cols = points->matrix.cols, .isa = ctx->isa}, .k = K};
-    kin_prepared p;
-    kith_neighbors out = test_answer_make(queries->matrix.rows, K);
-    assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
-    prepare(ctx, points, metric, &p);
-    if (choice.axes > 0) {
-        assert_int_equal(kin_prepare_shadows(ctx, &(kin_shadow_job){.given = choice}, &p), KITH_OK);
-    }
-    assert_int_equal(kin_exact_search(ctx, &p, &queries->matrix, &request, &out), KITH_OK);
-    kin_prepared_free(ctx, &p);
-    return out;
-}
 
 static void same_searches(void **state)
 {
@@ -256,15 +173,16 @@ static void same_searches(void **state)
         for (int shape = isa % 2; shape < SHAPES; shape += test_is_slow_build() ? 6 : 2) {
             const int d = (shape + isa) % 3;
             const kith_metric metric = metrics[(shape / 2 + isa) % 3];
-            test_rows points = rows_of(dtypes[d], CORPUS, COLUMNS, shape, 3);
-            test_rows queries = rows_of(dtypes[d], FEW, COLUMNS, shape, 4);
+            test_rows points = test_shadow_rows(dtypes[d], CORPUS, COLUMNS, shape, 3);
+            test_rows queries = test_shadow_rows(dtypes[d], FEW, COLUMNS, shape, 4);
             kith_neighbors plain =
-                search(ctx, &points, &queries, metric, (kin_shadow_choice){NULL, 0});
+                test_shadow_search(ctx, &points, &queries, metric, (kin_shadow_choice){.axes = 0});
             for (int type = 0; type < KIN_TILE_TYPES; type++) {
                 const kin_tile_kernel *kernel = kin_tile_get(ctx->isa, (kin_tile_type)type);
                 if (kernel != NULL) {
                     kith_neighbors cast =
-                        search(ctx, &points, &queries, metric, (kin_shadow_choice){kernel, 20});
+                        test_shadow_search(ctx, &points, &queries, metric,
+                                           (kin_shadow_choice){.kernel = kernel, .axes = 20});
                     assert_true(test_answers_equal(&plain, &cast));
                     test_answer_free(&cast);
                     cases++;
@@ -299,8 +217,8 @@ static int64_t glance_differs(kith_ctx *ctx, const few_case *c)
     enum { CORPUS = 1100, COLUMNS = 70 };
     const kith_dtype asked = /* bytes are asked floats, too */
         c->dtype == KITH_U8 && c->shape % 3 == 1 ? KITH_F32 : c->dtype;
-    test_rows points = rows_of(c->dtype, CORPUS, COLUMNS, c->shape, 3);
-    test_rows queries = rows_of(asked, c->queries, COLUMNS, c->shape, 4);
+    test_rows points = test_shadow_rows(c->dtype, CORPUS, COLUMNS, c->shape, 3);
+    test_rows queries = test_shadow_rows(asked, c->queries, COLUMNS, c->shape, 4);
     for (int64_t i = 0; i < c->queries / 2; i++) { /* some are rows of the corpus */
         if (asked == c->dtype) {
             test_rows_copy(&queries, i, &points, 7 * i);
@@ -321,7 +239,7 @@ static int64_t glance_differs(kith_ctx *ctx, const few_case *c)
     kith_neighbors plain = test_answer_make(c->queries, c->k);
     kith_neighbors found = test_answer_make(c->queries, c->k);
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
-    prepare(ctx, &points, c->metric, &p);
+    test_shadow_prepare(ctx, &points, c->metric, &p);
     test_works(ctx, kin_exact_search(ctx, &p, &queries.matrix, &request, &plain));
     p.vain = false;
     assert_int_equal(kin_glance_make(ctx, &job, &p), KITH_OK);
@@ -424,31 +342,6 @@ static test_rows natural_rows(int64_t count, uint64_t seed)
     return points;
 }
 
-/* queries: NULL of a graph. */
-static kith_neighbors solve(kith_ctx *ctx, const test_rows *points, const test_rows *queries,
-                            uint32_t flags, kith_report *report)
-{
-    kith_search_params params = kith_search_params_default();
-    const kith_matrix *asked = queries == NULL ? NULL : &queries->matrix;
-    kith_plan plan = {.struct_size = sizeof plan};
-    kith_neighbors out = test_answer_make(asked == NULL ? ROWS : asked->rows, K);
-    params.k = K;
-    params.method = KITH_METHOD_EXACT;
-    params.flags = flags;
-    *report = (kith_report){.struct_size = sizeof *report};
-    assert_int_equal(kith_plan_search(ctx, &points->matrix, asked, &params, &plan), KITH_OK);
-    assert_int_equal(asked == NULL
-                         ? kith_graph(ctx, &points->matrix, &params, &out, report)
-                         : kith_search(ctx, &points->matrix, asked, &params, &out, report),
-                     KITH_OK);
-    const double planned = (double)(plan.peak_bytes - plan.result_bytes);
-    const double held = (double)report->peak_bytes;
-    printf("planned %.1f to %.1f MB, held %.1f\n", 1e-6 * (planned - (double)plan.undecided_bytes),
-           1e-6 * planned, 1e-6 * held);
-    assert_true(held <= planned && held >= 0.8 * (planned - (double)plan.undecided_bytes));
-    return out;
-}
-
 /* Stops a job whose pairs are being screened. */
 static int stop_screen(void *arg, const char *phase, double done, double total)
 {
@@ -512,7 +405,7 @@ static void long_jobs(void **state)
     for (int i = 0; i < 2; i++) {
         const test_rows *queries = i == 0 ? NULL : &asked;
         kith_report report;
-        kith_neighbors cast = solve(ctx, &points, queries, 0, &report);
+        kith_neighbors cast = test_shadow_solve(ctx, &points, queries, 0, &report);
         assert_true(report.shadow_axes > 0);
         assert_true(report.looked_share > 0.0 && report.looked_share < 0.1);
         printf("%s: %" PRId32 " axes, %.2f %% of the pairs were looked at\n",
@@ -521,7 +414,7 @@ static void long_jobs(void **state)
             make_graphs_with_less(ctx, &points.matrix, &cast, report.peak_bytes);
         }
         if (!test_is_sanitized_build()) { /* full rows: other builds have the time */
-            kith_neighbors plain = solve(ctx, &points, queries, KITH_NO_SKIP, &report);
+            kith_neighbors plain = test_shadow_solve(ctx, &points, queries, KITH_NO_SKIP, &report);
             assert_int_equal(report.shadow_axes, 0);
             assert_true(test_answers_equal(&plain, &cast));
             test_answer_free(&plain);
@@ -595,7 +488,7 @@ static void kept_corpora(void **state)
     }
     test_rows all = natural_rows(KEPT + MORE, 9);
     test_rows asked = natural_rows(ASKS, 10);
-    test_rows flat = rows_of(KITH_F32, KEPT, 64, SHAPE_GAUSS, 3);
+    test_rows flat = test_shadow_rows(KITH_F32, KEPT, 64, SHAPE_GAUSS, 3);
     kith_ctx *ctx = plain_ctx();
     kith_matrix points = all.matrix;
     kith_matrix more = all.matrix;
