@@ -383,7 +383,7 @@ typedef struct kith_report {
     kith_recall recall;      /* of what is approximate, by a sample; rows 0: it was not estimated */
     int32_t reached;         /* 1: it is the recall that was wanted, or the answer is certified */
     int32_t shadow_axes;    /* columns of that screen of fewer, less one, or all where it was one of
-                               bytes; 0: full rows were screened */
+                               bytes of all; 0: full rows were screened */
     double estimated_exact; /* seconds by which the way of a graph, or of a merge, was chosen; */
     double estimated_descent; /*   0: there was no choice */
 } kith_report;

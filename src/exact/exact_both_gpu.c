@@ -193,7 +193,7 @@ static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_exact_g
         status = seat(&on, guest, host, done);
         KIN_THEN(status, *done ? answer_both(&on, guest, host, &tally) : KITH_OK);
         if (status == KITH_OK && *done) {
-            kin_exact_gpu_report(ctx, &a.corpus->prepared, &tally,
+            kin_exact_gpu_report(ctx, &b.corpus->prepared, &tally,
                                  ab->queries->rows + ba->queries->rows);
         }
     }

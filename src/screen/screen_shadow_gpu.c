@@ -244,6 +244,18 @@ static double byte_price(int32_t cols)
                                   : PAIR + STEP_THAT_COMES * steps;
 }
 
+/* Whether full rows are bytes whose starts stand in the product. */
+static bool are_bytes(const kin_screen_gpu_work *w)
+{
+    return w->rows.frame.type == KIN_SCREEN_GPU_S8 && w->rows.starts != NULL;
+}
+
+static double full_price(const kin_screen_gpu_work *w)
+{
+    const kin_screen_gpu_frame *frame = &w->rows.frame;
+    return are_bytes(w) ? byte_price(frame->cols) : screen_price(used_bytes(frame));
+}
+
 static double axes_price(int32_t axes, bool bytes)
 {
     return bytes ? byte_price(axes + 1) : screen_price(2 * ((int64_t)axes + 1));
@@ -281,8 +293,7 @@ static double byte_share(const kin_screen_gpu_work *w, const kin_screen_gpu_prep
 static bool is_long(const kin_screen_gpu_work *w)
 {
     const double pairs = 0.5 * (double)w->rows.points * (double)w->rows.points;
-    return w->rows.frame.cols >= LEAST_COLS &&
-           pairs * screen_price(used_bytes(&w->rows.frame)) >= LEAST_PICOSECONDS;
+    return w->rows.frame.cols >= LEAST_COLS && pairs * full_price(w) >= LEAST_PICOSECONDS;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -327,14 +338,30 @@ static void turn(float *values, int32_t count)
     }
 }
 
+/* Those before the first that is zero, which stays one: turned it were not orthogonal to others. */
+static int32_t count_turned(const kin_axes *axes)
+{
+    for (int32_t j = 0; j < axes->count; j++) {
+        int64_t c = 0;
+        while (c < axes->wide && axes->basis[c * axes->padded + j] == 0.0F) {
+            c += 1;
+        }
+        if (c == axes->wide) {
+            return j;
+        }
+    }
+    return axes->count;
+}
+
 /* And the images of the sample. How far the basis is from orthonormal then, kin_axes_skew says. */
 static void turn_axes(const kin_axes *axes)
 {
+    const int32_t count = count_turned(axes);
     for (int64_t c = 0; c < axes->wide; c++) {
-        turn(axes->basis + c * axes->padded, axes->count);
+        turn(axes->basis + c * axes->padded, count);
     }
     for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
-        turn(axes->images + i * axes->padded, axes->count);
+        turn(axes->images + i * axes->padded, count);
     }
 }
 
@@ -346,7 +373,7 @@ static kith_status make_axes(learning *l, int32_t given, double least,
     kith_status status = learn(l, given, &taken);
     if (status == KITH_OK && taken.axes > 0) {
         const kin_screen_gpu_frame *frame = &l->work->rows.frame;
-        const double saved = screen_price(used_bytes(frame)) - axes_price(taken.axes, taken.bytes);
+        const double saved = full_price(l->work) - axes_price(taken.axes, taken.bytes);
         l->axes.count = taken.axes;
         l->work->cast_worth = given != 0 ? 1.0 : saved / pass_price(frame, taken.bytes);
         if (taken.bytes) {
@@ -373,7 +400,7 @@ static kith_status choose(kin_screen_gpu_work *work, const kin_screen_gpu_prepar
                           int32_t given, kin_screen_gpu_shadow *shadow)
 {
     const kin_screen_gpu_frame *frame = &work->rows.frame;
-    const double full = screen_price(used_bytes(frame));
+    const double full = full_price(work);
     const bool starts = work->on.kernels->takes_starts(work->on.stream);
     learning l = {.work = work, .points = points, .types = starts ? TYPES : 1};
     if (given == KIN_SCREEN_GPU_SHADOW_BYTES) {
@@ -384,7 +411,8 @@ static kith_status choose(kin_screen_gpu_work *work, const kin_screen_gpu_prepar
     const double as_bytes =
         tried ? byte_price(frame->cols) + byte_share(work, points) * looked : (double)INFINITY;
     if (given != 0 || is_long(work)) {
-        KIN_TRY(make_axes(&l, given, fmin(WORTH * full, AXES_WORTH * as_bytes), shadow));
+        const double by_bytes = are_bytes(work) ? full : as_bytes;
+        KIN_TRY(make_axes(&l, given, fmin(WORTH * full, AXES_WORTH * by_bytes), shadow));
     }
     if (given != 0 || shadow->axes > 0 || !(as_bytes < BYTES_WORTH * full)) {
         return KITH_OK;
