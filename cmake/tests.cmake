@@ -118,7 +118,7 @@ else()
   endif()
   # The longest begin first, so that no core waits for one of them at the end: by the seconds of a processor that
   # they take in the build that is slowest with them.
-  foreach(long test_exact_oracle:70 test_exact_shadow:45 test_gpu_budgets:80 test_graph_driver_gpu:80
+  foreach(long test_exact_oracle:70 test_exact_shadow:45 test_exact_strips:45 test_gpu_budgets:80 test_graph_driver_gpu:80
           test_fault_memory:75 test_descent_api:65 test_tree_search:60 test_exact_same_bytes:55
           test_descent:55 test_exact_numerics:55 test_tree_radius:50 test_select_scan:50 test_exact_far:50
           test_graph_relatives_gpu:45 test_select_bodies:45 test_exact_tiles:40 test_radius:35

@@ -178,6 +178,7 @@ static int64_t block_within(const kin_frame *frame, int64_t most)
     return kin_max_i64(LEAST_BLOCK, kin_min_i64(fitting * KIN_BLOCK_STEP, most));
 }
 
+_Static_assert(2 * MOST_BLOCK <= KIN_GATE_ROWS, "a bit for each strip of a block");
 int64_t kin_screen_block(const kin_frame *frame)
 {
     return block_within(frame, MOST_BLOCK);

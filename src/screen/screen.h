@@ -28,7 +28,7 @@ typedef struct kin_screen {
     int64_t block;       /* positions of a block: kin_screen_block() */
     int64_t pairs;       /* out: pairs there were to screen */
     int64_t pairs_skipped; /* out: pairs in tiles that were skipped by their bounds */
-    int64_t pairs_looked;  /* out: pairs whose shadows passed */
+    int64_t pairs_looked;  /* out: pairs whose shadows passed, or of tiles that have one */
     int64_t keys_computed; /* out: canonical keys that full lists asked for */
 } kin_screen;
 
@@ -169,7 +169,7 @@ typedef struct kin_meet_work {
     kin_list_scratch scratch;
     int64_t pairs;
     int64_t skipped;
-    int64_t looked;         /* pairs whose shadows passed */
+    int64_t looked;         /* pairs whose shadows passed, or of tiles that have one */
     double *row_tile_reach; /* the largest reach of each coarse tile of the rows */
     int64_t tests;          /* of tiles, lately, */
     int64_t hits;           /* and how many were skipped */

@@ -110,15 +110,20 @@ bool kin_prepare_drop_shadows(kith_ctx *ctx, kin_prepared *prepared, kith_status
     if (!lacks_memory(*status) || prepared->shadow.axes == 0) {
         return false;
     }
+    const bool in_panels = prepared->shadow.tiles; /* the set is what it was without them */
     kin_forgive(ctx);
     kin_set_free(ctx, &prepared->cast);
     kin_shadow_free(ctx, &prepared->shadow);
-    kin_set_free(ctx, &prepared->set);
     ctx->report.skipped_share = 0.0;
     ctx->report.looked_share = 0.0;
     ctx->report.rerun_share = 0.0;
     ctx->report.candidates = 0.0;
-    *status = make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
+    *status = KITH_OK;
+    if (!in_panels) {
+        kin_set_free(ctx, &prepared->set);
+        *status =
+            make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
+    }
     return *status == KITH_OK;
 }
 

@@ -414,7 +414,8 @@ static void count_strips(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
     const int64_t rows = block_points(r, &r->row, m->row_block);
     const int64_t points = block_points(r, &r->point, m->point_block);
-    const int64_t pairs = block_padded(r, &r->point, m->point_block) / (2 * KIN_PANEL);
+    const int64_t pairs =
+        block_padded(r, &r->point, m->point_block) / (KIN_GATE_PANELS * KIN_PANEL);
     int64_t passed = 0;
     for (int64_t i = 0; i < pairs; i++) {
         passed += __builtin_popcountll(w->gate.strips[i]);
@@ -428,7 +429,12 @@ static void count_strips(const kin_meet *r, kin_meet_work *w, const meeting *m)
 static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
     kin_gate *gate = &w->gate;
-    if (!has_gate(r) || !has_limits(r, w, m) || gate_rests(gate)) {
+    if (!has_gate(r) || !has_limits(r, w, m)) {
+        return NULL;
+    }
+    if (gate_rests(gate)) {
+        w->looked +=
+            block_points(r, &r->row, m->row_block) * block_points(r, &r->point, m->point_block);
         return NULL;
     }
     const meeting g = gate_meeting(r, m);

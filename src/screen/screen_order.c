@@ -26,6 +26,7 @@ enum {
     SKETCH = 32,
     LANES = 4,
     SMALL = 1024, /* fewer rows are not worth it */
+    SAMPLES = 16, /* rows of which axes are found go so many times into all */
     SAMPLE = 128, /* rows that a direction is estimated from */
     POWER_STEPS = 4,
     ROWS_A_TASK = 64
@@ -43,7 +44,8 @@ typedef struct sketching {
     double *values; /* a row for each thread */
     int64_t wide;
     const kin_axes *axes; /* of long jobs */
-    float *some;          /* KIN_PROJECT_ROWS rows for each thread */
+    float *some;          /* KIN_PROJECT_ROWS rows for each thread, by */
+    double scale;
 } sketching;
 
 static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
@@ -73,7 +75,7 @@ static kith_status project_rows(void *arg, int64_t task, int32_t thread)
     for (int64_t r = 0; r < count; r++) {
         (void)kin_metric_load(s->distance, s->rows, s->order[first + r], values);
         for (int64_t c = 0; c < s->distance->cols; c++) {
-            rows[r * a->wide + c] = (float)(values[c] - a->mean[c]);
+            rows[r * a->wide + c] = (float)((values[c] - a->mean[c]) / s->scale);
         }
     }
     a->ops->project(rows, a->basis, a->wide, SKETCH, sums);
@@ -215,9 +217,11 @@ typedef struct ordering {
     bool by_axes;
 } ordering;
 
+/* Of so many rows that a sample of them is little beside them. */
 static bool is_long(int64_t count, int32_t cols)
 {
-    return cols >= 2 * SKETCH && 0.5 * (double)count * (double)count * (double)cols >= LONG;
+    return cols >= 2 * SKETCH && count >= SAMPLES * KIN_AXES_SAMPLE &&
+           0.5 * (double)count * (double)count * (double)cols >= LONG;
 }
 
 static void name_arrays(kin_layout *layout, void *job)
@@ -255,10 +259,25 @@ void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, bool graph, i
     }
 }
 
+/* A power of two near the largest magnitude of some rows, so that their squares are floats. */
+static double scale_of(const sketching *s)
+{
+    enum { SOME = 64 };
+    double most = 0.0;
+    for (int64_t i = 0; i < SOME; i++) {
+        (void)kin_metric_load(s->distance, s->rows, s->order[i * (s->count / SOME)], s->values);
+        for (int32_t c = 0; c < s->distance->cols; c++) {
+            most = fmax(most, fabs(s->values[c]));
+        }
+    }
+    return most > 0.0 ? ldexp(1.0, ilogb(most)) : 1.0;
+}
+
 static kith_status sketch_along_axes(kith_ctx *ctx, sketching *s)
 {
     _Static_assert((int)SKETCH == (int)KIN_PROJECT_AXES, "sketches are images");
-    const kin_axes_points points = {s->distance, s->rows, s->order, s->count, 1.0};
+    s->scale = scale_of(s);
+    const kin_axes_points points = {s->distance, s->rows, s->order, s->count, s->scale};
     kin_axes axes;
     KIN_TRY(kin_axes_make(ctx, &points, SKETCH, NULL, 0, &axes));
     s->axes = &axes;

@@ -46,7 +46,6 @@ enum {
     RESIDENT_STEPS = 2,
     MOST_STEPS = 16,
     LANES = 2 * PANELS,
-    STRIP_ROWS = 2 * ROWS, /* of many steps */
     STRIP_WORDS = LANES * TILE_WORDS,
     MOST_STRIPS = 8, /* whose sums wait */
     MOST_KEPT = KIN_TILE_KEPT / TILE_WORDS / LANES,

@@ -46,7 +46,8 @@ static void screen_graph(kith_ctx *ctx, graph_case *g)
                                 .cast = g->p.cast.points > 0 ? &g->p.cast : NULL,
                                 .lists = &g->lists,
                                 .cover = &g->p.cover};
-    g->screen = (kin_screen){.row = side, .point = side, .block = kin_screen_block(set->frame)};
+    /* Of twice as many rows, as long graphs have them: a word of strips is nearly full. */
+    g->screen = (kin_screen){.row = side, .point = side, .block = 2 * kin_screen_block(set->frame)};
     assert_int_equal(kin_screen_run(ctx, &g->screen), KITH_OK);
 }
 
