@@ -45,7 +45,7 @@ typedef struct sketching {
     int64_t wide;
     const kin_axes *axes; /* of long jobs */
     float *some;          /* KIN_PROJECT_ROWS rows for each thread, by */
-    double scale;
+    double scale;         /* 1 over that of the axes */
 } sketching;
 
 static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
@@ -75,7 +75,7 @@ static kith_status project_rows(void *arg, int64_t task, int32_t thread)
     for (int64_t r = 0; r < count; r++) {
         (void)kin_metric_load(s->distance, s->rows, s->order[first + r], values);
         for (int64_t c = 0; c < s->distance->cols; c++) {
-            rows[r * a->wide + c] = (float)((values[c] - a->mean[c]) / s->scale);
+            rows[r * a->wide + c] = (float)((values[c] - a->mean[c]) * s->scale);
         }
     }
     a->ops->project(rows, a->basis, a->wide, SKETCH, sums);
@@ -270,14 +270,15 @@ static double scale_of(const sketching *s)
             most = fmax(most, fabs(s->values[c]));
         }
     }
-    return most > 0.0 ? ldexp(1.0, ilogb(most)) : 1.0;
+    return most > 0x1p-1000 ? ldexp(1.0, ilogb(most)) : 1.0;
 }
 
 static kith_status sketch_along_axes(kith_ctx *ctx, sketching *s)
 {
     _Static_assert((int)SKETCH == (int)KIN_PROJECT_AXES, "sketches are images");
-    s->scale = scale_of(s);
-    const kin_axes_points points = {s->distance, s->rows, s->order, s->count, s->scale};
+    const double scale = scale_of(s);
+    const kin_axes_points points = {s->distance, s->rows, s->order, s->count, scale};
+    s->scale = 1.0 / scale;
     kin_axes axes;
     KIN_TRY(kin_axes_make(ctx, &points, SKETCH, NULL, 0, &axes));
     s->axes = &axes;
