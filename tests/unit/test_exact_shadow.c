@@ -97,7 +97,9 @@ static int64_t check_shadows(kith_ctx *ctx, const kin_prepared *p, int32_t axes,
             continue;
         }
         assert_int_equal(
-            kin_shadow_learn(ctx, p, &(kin_shadow_job){.given = {kernel, axes}}, &shadow), KITH_OK);
+            kin_shadow_learn(ctx, p, &(kin_shadow_job){.given = {.kernel = kernel, .axes = axes}},
+                             &shadow),
+            KITH_OK);
         for (int64_t i = 0; i < shadow.wide * shadow.padded; i++) {
             shadow.basis[i] *= (float)spoil;
         }
@@ -233,7 +235,8 @@ static int64_t glance_differs(kith_ctx *ctx, const few_case *c)
         .distance = {.metric = c->metric, .cols = COLUMNS, .isa = ctx->isa},
         .k = c->k,
         .exclude = c->exclude};
-    const kin_shadow_job job = {.given = {&kin_tile_s8_portable, c->axes}, .few = true};
+    const kin_shadow_job job = {.given = {.kernel = &kin_tile_s8_portable, .axes = c->axes},
+                                .few = true};
     kin_prepared p;
     kin_prepared q;
     kith_neighbors plain = test_answer_make(c->queries, c->k);
