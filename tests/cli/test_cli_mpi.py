@@ -53,7 +53,7 @@ class RankCase(CliCase):
 
     def words(self, *more, folder="work", count=5):
         return ["graph", "points.u8bin", "-k", "9", "-q", "-o", "out.kith", "--shards", folder,
-                "--tune", f"shard-count={count}", "--threads", "1", *more]
+                f"--tune=shard-count={count}", "--threads", "1", *more]
 
     def whole(self, *more):
         self.works("graph", "points.u8bin", "-k", 9, "-q", "-o", "whole.kith", *more)
@@ -94,7 +94,7 @@ class Ranks(RankCase):
             self.ranks(ranks, *self.words(count=count))
             self.assertEqual((self.folder / "out.kith").read_bytes(), expected, (ranks, count))
             self.assertFalse((self.folder / "work").exists())
-        words = [word for word in self.words() if word not in ("--tune", "shard-count=5", "-q")]
+        words = [word for word in self.words() if word not in ("--tune=shard-count=5", "-q")]
         out, _ = self.ranks(2, *words, "--json")
         said = support.json.loads(out)
         self.assertEqual((said["shards"]["count"], said["shards"]["steps"]), (4, 10))
@@ -116,11 +116,11 @@ class Ranks(RankCase):
     def test_descent(self):
         """approximate graphs by many ranks are those of one process: pairs, and groups of near
         points"""
-        words = ["--method", "descent", "--recall", "0.95", "--tune", "seed=3"]
+        words = ["--method", "descent", "--recall", "0.95", "--tune=seed=3"]
         self.case(800, 8)
         self.approximate("pairs", [*self.words(), *words], 15, 2, 3)
         self.case(16500, 3)
-        free = [word for word in self.words() if word not in ("--tune", "shard-count=5")]
+        free = [word for word in self.words() if word != "--tune=shard-count=5"]
         out, _ = self.ranks(2, *free, *words, "--json")
         count = support.json.loads(out)["shards"]["count"]
         self.assertEqual(count, 3)
@@ -248,7 +248,7 @@ class Ranks(RankCase):
         _, told = self.ranks(2, *words, code=1)
         self.assertIn("out.kith.shards/shards.journal: is no journal of kith", told[0])
         (self.folder / "out.kith.shards" / "shards.journal").unlink()
-        self.ranks(2, *words, "--tune", "shard-count=3")
+        self.ranks(2, *words, "--tune=shard-count=3")
         self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
 
 
@@ -602,7 +602,7 @@ class Gpus(RankCase):
     def test_memory(self):
         """ranks that share a GPU divide its memory: as many shards as with half of it each"""
         self.case(1500, 6)
-        words = [word for word in self.words() if word not in ("--tune", "shard-count=5")]
+        words = [word for word in self.words() if word != "--tune=shard-count=5"]
         words += ["--method", "descent", "--device", "cuda", "--dry-run", "--json"]
         counts = []
         for gpus, mebibytes in ((1, 32), (2, 16), (2, 32)):
