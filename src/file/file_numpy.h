@@ -6,7 +6,7 @@
 #include "file/file_atomic.h"
 #include "file/file_reader.h"
 
-/* ---- .npy (file_npy.c) ----------------------------------------------------------------------- */
+/* ---- .npy (file_numpy.c) --------------------------------------------------------------------- */
 
 /* A magic number, a version, and a header that is a Python dictionary. */
 
@@ -26,8 +26,6 @@ typedef struct kin_npy {
 /* Reads the header and holds it against the bytes that are there; label begins the messages. */
 kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char *file,
                           uint64_t bytes, kin_npy *npy);
-/* The number type, or one of 0 bytes for what is no number that kith reads. */
-kin_item kin_npy_item(const kin_npy *npy);
 
 /* Writes magic and header of an array: descr such as "<f4", or a list in
  * brackets, axes 0 to 2. Returns their length, a

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <zlib.h>
 
-/* ---- Numbers (file_number.c) ----------------------------------------------------------------- */
+/* ---- Numbers (file_reader.c) ----------------------------------------------------------------- */
 
 /* The number types that files hold, more than the six that kith computes with, and their exact
  * conversion. */
