@@ -2,7 +2,6 @@
  * Calls, their reports, and the device that they compute on. */
 #include "engine/engine_call.h"
 
-#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <stdio.h>

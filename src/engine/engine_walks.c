@@ -2,7 +2,6 @@
 #include "engine/engine_graph.h"
 
 #include "base/base_random.h"
-#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <math.h>
