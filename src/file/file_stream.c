@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { IDS_AT_ONCE = 4096, BESIDE_BYTES = 1 << 22 };
 
