@@ -129,11 +129,6 @@ typedef struct kin_index_source {
     const kin_exact_gpu_corpus *like; /* kin_screen_gpu_source */
 } kin_index_source;
 
-/* A copy of a period, which was checked, becomes the index' and the distance's. */
-kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index);
-/* All pairs, a tree, or walks on a graph that is there; of an index that is nowhere yet. On the GPU
- * that the context has for it, which is the index' from then on, or on the processor. */
-kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
 /* The first half: index->gpu is not NULL where it is on a GPU now. */
 kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
 /* On the processor. */

@@ -254,17 +254,6 @@ static const int64_t USUAL_QUERIES = 1000;
 
 /* ---- A period -------------------------------------------------------------------------------- */
 
-kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index)
-{
-    const size_t count = (size_t)distance->cols;
-    if (distance->period != NULL) {
-        KIN_TRY(kin_alloc(ctx, &index->period, count, sizeof *index->period, "a period"));
-        memcpy(index->period, distance->period, count * sizeof *index->period);
-        distance->period = index->period;
-    }
-    return KITH_OK;
-}
-
 /* ---- A tree ---------------------------------------------------------------------------------- */
 
 static kith_status keep_tree(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
@@ -457,13 +446,6 @@ kith_status kin_index_keep_cpu(kith_ctx *ctx, const kin_index_source *source, ki
     return method == KITH_METHOD_TREE    ? keep_tree(ctx, source, kept)
            : method == KITH_METHOD_GRAPH ? index_keep_walks(ctx, NULL, source, kept)
                                          : keep_pairs(ctx, source, kept);
-}
-
-kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
-{
-    KIN_TRY(kin_index_try_gpu(ctx, source, index));
-    return index->gpu != NULL ? KITH_OK
-                              : kin_index_keep_cpu(ctx, source, index->method, index->kept);
 }
 
 /* ---- Made, freed ----------------------------------------------------------------------------- */
