@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a filter allows: in lists within a radius, which are found without it, and counted; and numbers
- * of groups, as indices. */
+ * What a filter allows: in lists within a radius, which are found without it, and counted; and
+ * numbers of groups, as indices. */
 #include "engine/engine_filter.h"
-
 
 /* ---- Within a radius ------------------------------------------------------------------------- */
 
