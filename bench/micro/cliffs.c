@@ -7,7 +7,7 @@
  *     bench_cliffs [ROWS [COLS [RUNS]]] */
 #include "base/base_random.h"
 #include "exact/exact_search.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "kith/kith.h"
 #include "screen/screen_prepare.h"
 

@@ -4,7 +4,7 @@
  * REPORT gets "seconds peak_kib exit_code". The kernel counts the memory of whoever starts a
  * process as that process' own until it has replaced its image, so a benchmark in Python would see
  * its own arrays in everyone's peak; this program is small. */
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 
 #include <errno.h>
 #include <spawn.h>

@@ -22,6 +22,7 @@
  *           the rounded corpus at 4.3 TB/s. On other devices it is a unit of comparison, not a
  *           floor. */
 #include "gpu/gpu.h"
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "kith/kith_cuda.h"

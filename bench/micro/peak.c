@@ -7,6 +7,7 @@
  * A line for each unit that the processor has: name, threads, 10^9 multiply-accumulates a second
  * (best of some runs: a limit is what was reached once).
  */
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 
 #include <pthread.h>

@@ -18,7 +18,7 @@
 #include "base/base_random.h"
 #include "engine/engine_call.h"
 #include "gpu/gpu.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>

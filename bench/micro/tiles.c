@@ -2,6 +2,7 @@
  * How fast the tile kernels multiply when nothing survives: one line for each kernel that the
  * processor has and each shape. Those in portable C take minutes, and run where the second argument
  * is "portable". Run: build/bench_tiles [block rows [portable]] */
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "screen/screen_tile.h"
 

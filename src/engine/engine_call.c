@@ -2,6 +2,7 @@
  * Calls, their reports, and the device that they compute on. */
 #include "engine/engine_call.h"
 
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "engine/engine_graph.h"
 
 #include "base/base_random.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <math.h>

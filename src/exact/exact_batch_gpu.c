@@ -28,7 +28,7 @@
  */
 #include "exact/exact_search_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "kith/kith_papers.h"
 
 enum {

@@ -26,7 +26,7 @@
  */
 #include "exact/exact_search_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 

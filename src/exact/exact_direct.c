@@ -11,7 +11,7 @@
 #include "exact/exact_search.h"
 
 #include "base/base_size.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <stdio.h>

@@ -14,7 +14,7 @@
  * Memory. KEY_BYTES for keys, less where the budget is small, more where passes need it. */
 #include "exact/exact_answer_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <stdio.h>

@@ -17,7 +17,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "exact/exact_search.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 

@@ -34,7 +34,7 @@
  */
 #include "exact/exact_search_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "screen/screen_schedule.h"
 

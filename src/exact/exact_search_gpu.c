@@ -17,7 +17,7 @@
  */
 #include "exact/exact_search_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "kith/kith_papers.h"
 
 void kin_exact_gpu_make_room(kith_ctx *ctx, kin_gpu *gpu)

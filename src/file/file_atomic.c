@@ -5,7 +5,7 @@
 #include "base/base_random.h"
 #include "file/file_checksum.h"
 #include "file/file_reader.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <errno.h>

@@ -22,7 +22,7 @@
  * given up: some 0.1 ms of threads a portion, 3 and 10 ms of copying. */
 #include "gpu/gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 static const int64_t PORTION_BYTES = 64 << 20;

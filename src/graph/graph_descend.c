@@ -16,7 +16,7 @@
 
 #include "graph/graph_cells.h"
 #include "graph/graph_start.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <stdio.h>

@@ -16,6 +16,7 @@
  * Memory. Everything must fit: there are no batches.
  */
 #include "graph/graph_run_gpu.h"
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 
 #include <stdio.h>

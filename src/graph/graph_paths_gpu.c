@@ -12,7 +12,7 @@
 #include "base/base_size.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_kernels.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 
 #include <math.h>
 

@@ -11,7 +11,7 @@
  * kinds and of the offers, 8 bytes each.
  */
 #include "graph/graph_run_gpu.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 /* Idea. Where rounds of short lists end before the wanted recall, lists of twice the length know

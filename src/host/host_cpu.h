@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What this processor is: instruction sets, caches, number of processors; the mode it is in; and
- * the clock. */
+ * What this processor is: instruction sets, caches, number of processors; and the mode it is in. */
 #ifndef KIN_HOST_CPU_H
 #define KIN_HOST_CPU_H
 
 #include "base/base_ctx.h"
-
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -72,21 +69,5 @@ static inline void kin_fpenv_leave(kin_fpenv found)
 #else
 #error "kith needs to set the floating-point mode; this processor is not known to it"
 #endif
-
-/* ---- The clock ------------------------------------------------------------------------------- */
-
-/* Nanoseconds of a clock that only goes forward. */
-static inline int64_t kin_clock_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Seconds since an earlier kin_clock_ns(). */
-static inline double kin_clock_since(int64_t start_ns)
-{
-    return (double)(kin_clock_ns() - start_ns) * 1e-9;
-}
 
 #endif

@@ -9,6 +9,7 @@
 #include "host/host_threads.h"
 
 #include "base/base_size.h"
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an index keeps of its points on either machine: for all pairs, a tree, and a graph, which is
  * made, grown and shrunk by the calls for graphs, with the walks over it. */
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "index/index.h"
 #include "kith/kith_cuda.h"
 

@@ -23,7 +23,7 @@
  */
 #include "papers/papers.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 enum { MOST_COLS = 32, MOST_K = 1024 };

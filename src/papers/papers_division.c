@@ -10,7 +10,7 @@
  */
 #include "papers/papers_hybrid.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers.h"
 

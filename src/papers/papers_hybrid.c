@@ -28,7 +28,7 @@
  * pinned, for each neighbour 16 of both. */
 #include "papers/papers.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers_hybrid.h"
 

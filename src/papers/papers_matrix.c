@@ -40,7 +40,7 @@
  */
 #include "papers/papers.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <math.h>

@@ -20,7 +20,7 @@
  */
 #include "papers/papers.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers_hybrid.h"
 #include "screen/screen_schedule.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "screen/screen_corpus.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 
 /* The rounded rows: in panels, or, where there are shadows but of tiles, as lines, and the shadows.
  */

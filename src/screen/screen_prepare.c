@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "screen/screen_prepare.h"
 
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
  */
 #include "screen/screen_prepare_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "screen/screen_start.h"
 
 /* What is like another loses at most so many times as much in that frame. */

@@ -8,7 +8,7 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 
 /* Unsigned panels of s8 add 128 sum x_i to a product, which fits up to S8_COLS (screen_tile.h). */
 enum {

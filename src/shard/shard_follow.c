@@ -12,7 +12,7 @@
  * in its place at the end need not be read again. Rows of a group stand in rising order, so that
  * at the end one pass over all lists, side by side, has those of every point
  * (shard_union.c). */
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "shard/shard_job.h"
 
 #include <math.h>

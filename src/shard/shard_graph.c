@@ -2,6 +2,8 @@
  * Graphs from shards: the folder, the steps, and the result in pieces. */
 #include "shard/shard_job.h"
 
+#include "host/host_clock.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "shard/shard_run.h"
 
 #include "base/base_size.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <sys/mman.h>

@@ -14,6 +14,7 @@
  * of the part behind it, where a GPU fetches that. Where it does not do, the part is halved. */
 #include "shard/shard_truth.h"
 
+#include "host/host_clock.h"
 #include "shard/shard_job.h"
 
 static const uint64_t USUAL_PART_BYTES = (uint64_t)1 << 30;

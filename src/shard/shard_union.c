@@ -8,7 +8,7 @@
  *
  * Most points are in one group, and what its file has of them goes to the result as it is: ids and
  * distances. Of the others there are keys, by which lists are merged. */
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "shard/shard_job.h"
 
 /* ---- The result ------------------------------------------------------------------------------ */

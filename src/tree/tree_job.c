@@ -13,6 +13,7 @@
  */
 #include "tree/tree_cost.h"
 
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "tree/tree_walk.h"

@@ -16,7 +16,7 @@
  * to half, 16 bytes a neighbour; where even that is too much, the job is taken again with less. */
 #include "tree/tree_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "tree/tree_cost.h"
 

@@ -21,7 +21,7 @@
  */
 #include "tree/tree_cost.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "tree/tree_walk.h"
 
 /* From where a query begins. */

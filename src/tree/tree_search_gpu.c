@@ -19,7 +19,7 @@
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 /* Fewer are sooner compared with all, for all that was measured. */

@@ -13,7 +13,7 @@
  */
 #include "tree/tree_gpu.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@
 
 #include "engine/engine_call.h"
 #include "gpu/gpu.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "index/index.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "kith/kith_cuda.h"
 #include "kith/kith_papers.h"
 #include "select/select.h"

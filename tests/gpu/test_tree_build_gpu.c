@@ -10,7 +10,7 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "support/support_answers.h"
 #include "support/support_gpu.h"
 #include "support/support_placed.h"

@@ -3,7 +3,7 @@
 #include "bench_select.h"
 
 #include "base/base_random.h"
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "select/select.h"
 

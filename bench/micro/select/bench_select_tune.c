@@ -10,7 +10,7 @@
  */
 #include "bench_select.h"
 
-#include "host/host_cpu.h"
+#include "host/host_clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
