@@ -36,8 +36,8 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (92854, 58000),
-    "files_src": (438, 350),
+    "code_lines_src": (92766, 58000),
+    "files_src": (422, 350),
     "files_below_40_lines": (40, 40),
     "files_of_odd_length": (40, 40),
     "headers_src": (130, 130),
@@ -48,7 +48,7 @@ LIMITS = {
     "functions_with_more_than_6_parameters": (20, 20),
     "public_functions": (75, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
-    "functions_used_by_one_file_percent": (51, 25),
+    "functions_used_by_one_file_percent": (49, 25),
     "functions_used_by_no_file": (0, 0),
     "includes_said_twice": (0, 0),
     "names_of_no_file": (0, 0),

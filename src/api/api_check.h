@@ -184,9 +184,6 @@ typedef struct kin_walk_call {
 kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *queries,
                                const kith_search_params *params, const kith_neighbors *out,
                                kin_walk_call *call);
-/* kith_search of that method. */
-kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                         const kith_search_params *params, const kith_neighbors *out);
 
 /* ---- Radius --------------------------------------------------------------------------------- */
 

@@ -30,11 +30,72 @@ static void choose_isa(kith_ctx *ctx)
     }
 }
 
+static bool is_among(const int32_t *known, int32_t count, long value)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (known[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "2", "0,2,3": different numbers; "all". */
+static bool parse_indices(kith_ctx *ctx, const char *text)
+{
+    if (strcmp(text, "all") == 0) {
+        ctx->device_count = -1;
+        return true;
+    }
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        if (at[0] < '0' || at[0] > '9' || ctx->device_count == KIN_MOST_DEVICES) {
+            return false;
+        }
+        const long value = strtol(at, &end, 10);
+        if (value >= 1024 || is_among(ctx->devices, ctx->device_count, value)) {
+            return false;
+        }
+        ctx->devices[ctx->device_count++] = (int32_t)value;
+        if (*end == '\0') {
+            break;
+        }
+        if (*end != ',') {
+            return false;
+        }
+        at = end;
+    }
+    ctx->device_index = ctx->devices[0];
+    return true;
+}
+
+/* Understands ctx->params.device and KITH_DEVICE. False: it is no device; `value` is what it was.
+ */
+static bool parse_device(kith_ctx *ctx, const char **value)
+{
+    const char *name = ctx->params.device != NULL ? ctx->params.device : getenv("KITH_DEVICE");
+    ctx->params.device = NULL; /* the caller's string need not live as long as we do */
+    ctx->device = KIN_DEVICE_AUTO;
+    ctx->device_index = -1;
+    ctx->device_count = 0;
+    *value = name;
+    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0) {
+        return true;
+    }
+    if (strcmp(name, "cpu") == 0) {
+        ctx->device = KIN_DEVICE_CPU;
+        return true;
+    }
+    ctx->device = KIN_DEVICE_CUDA;
+    return strcmp(name, "cuda") == 0 ||
+           (strncmp(name, "cuda:", 5) == 0 && parse_indices(ctx, name + 5));
+}
+
 static void choose_device(kith_ctx *ctx)
 {
     const char *value = NULL;
     const char *from = ctx->params.device != NULL ? "device" : "KITH_DEVICE";
-    if (!kin_device_parse(ctx, &value)) {
+    if (!parse_device(ctx, &value)) {
         (void)kin_fail_at(
             ctx, KITH_E_UNSUPPORTED, kin_at(from),
             "is '%s', which is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)",

@@ -338,23 +338,3 @@ kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const k
     take_walk(params, &call->walk, points->rows, job);
     return KITH_OK;
 }
-
-kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                         const kith_search_params *params, const kith_neighbors *out)
-{
-    kin_walks_source source = {.name = "corpus"};
-    kin_walk_call call;
-    kith_walk_report told;
-    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &source.points));
-    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, source.points.cols, &source.distance));
-    KIN_TRY(kin_api_check_walk(ctx, &source.points, queries, params, out, &call));
-    source.graph = call.walk.graph;
-    KIN_TRY(kin_check_graph(ctx, source.graph, source.points.rows));
-    KIN_TRY(
-        kin_fingerprint_check(ctx, source.graph, "graph", &source.points, source.distance.metric));
-    source.asked = call.job.queries.dtype;
-    source.k = params->k;
-    KIN_TRY(kin_engine_walks(ctx, &source, &call.job, &told));
-    kin_fill_room(params->walk_report, &told, sizeof told);
-    return KITH_OK;
-}

@@ -3,6 +3,8 @@
  * the engine, report out. */
 #include "api/api_check.h"
 
+#include "file/file_checksum.h"
+
 static const char *const OF_GRAPH = "a point's own id does not count";
 static const char *const OF_SEARCH = "the corpus has no more rows";
 static const char *const OF_EXCLUDE = "the corpus has no more rows beside the excluded one";
@@ -174,6 +176,27 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
     return kin_api_check_queries(ctx, queries, &params, out, job);
 }
 
+/* kith_search of that method. */
+static kith_status walk_graph(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                              const kith_search_params *params, const kith_neighbors *out)
+{
+    kin_walks_source source = {.name = "corpus"};
+    kin_walk_call call;
+    kith_walk_report told;
+    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &source.points));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, source.points.cols, &source.distance));
+    KIN_TRY(kin_api_check_walk(ctx, &source.points, queries, params, out, &call));
+    source.graph = call.walk.graph;
+    KIN_TRY(kin_check_graph(ctx, source.graph, source.points.rows));
+    KIN_TRY(
+        kin_fingerprint_check(ctx, source.graph, "graph", &source.points, source.distance.metric));
+    source.asked = call.job.queries.dtype;
+    source.k = params->k;
+    KIN_TRY(kin_engine_walks(ctx, &source, &call.job, &told));
+    kin_fill_room(params->walk_report, &told, sizeof told);
+    return KITH_OK;
+}
+
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out,
                        const kith_report *report)
@@ -183,7 +206,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(KIN_TAKE(ctx, kith_search_params, flags, given, &filtered));
     if ((int)filtered.method == KITH_METHOD_GRAPH) {
-        return kin_api_walk(ctx, corpus, queries, &filtered, out);
+        return walk_graph(ctx, corpus, queries, &filtered, out);
     }
     if (filtered.filter != NULL) {
         return kin_api_search_filtered(ctx, corpus, queries, &filtered, out);

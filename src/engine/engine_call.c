@@ -147,65 +147,6 @@ static double cpu_rate(kin_isa isa)
 
 /* ---- What was asked for ---------------------------------------------------------------------- */
 
-static bool is_among(const int32_t *known, int32_t count, long value)
-{
-    for (int32_t i = 0; i < count; i++) {
-        if (known[i] == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "2", "0,2,3": different numbers; "all". */
-static bool parse_indices(kith_ctx *ctx, const char *text)
-{
-    if (strcmp(text, "all") == 0) {
-        ctx->device_count = -1;
-        return true;
-    }
-    for (const char *at = text;; at++) {
-        char *end = NULL;
-        if (at[0] < '0' || at[0] > '9' || ctx->device_count == KIN_MOST_DEVICES) {
-            return false;
-        }
-        const long value = strtol(at, &end, 10);
-        if (value >= 1024 || is_among(ctx->devices, ctx->device_count, value)) {
-            return false;
-        }
-        ctx->devices[ctx->device_count++] = (int32_t)value;
-        if (*end == '\0') {
-            break;
-        }
-        if (*end != ',') {
-            return false;
-        }
-        at = end;
-    }
-    ctx->device_index = ctx->devices[0];
-    return true;
-}
-
-bool kin_device_parse(kith_ctx *ctx, const char **value)
-{
-    const char *name = ctx->params.device != NULL ? ctx->params.device : getenv("KITH_DEVICE");
-    ctx->params.device = NULL; /* the caller's string need not live as long as we do */
-    ctx->device = KIN_DEVICE_AUTO;
-    ctx->device_index = -1;
-    ctx->device_count = 0;
-    *value = name;
-    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0) {
-        return true;
-    }
-    if (strcmp(name, "cpu") == 0) {
-        ctx->device = KIN_DEVICE_CPU;
-        return true;
-    }
-    ctx->device = KIN_DEVICE_CUDA;
-    return strcmp(name, "cuda") == 0 ||
-           (strncmp(name, "cuda:", 5) == 0 && parse_indices(ctx, name + 5));
-}
-
 /* ---- The choice ------------------------------------------------------------------------------ */
 
 kin_device_seconds kin_device_seconds_of_pairs(const kith_ctx *ctx, const kin_distance *distance,

@@ -42,10 +42,6 @@ kith_status kin_call_end(kin_call *call, kith_status status);
 
 /* Where a call computes: the processor, or the GPU of its context. */
 
-/* Understands ctx->params.device and KITH_DEVICE. False: it is no device; `value` is what it was.
- */
-bool kin_device_parse(kith_ctx *ctx, const char **value);
-
 /* *gpu: the context's, opened where it was not and locked for this thread until kin_device_leave,
  * or NULL where the job is the processor's. A device that was named must be had: KITH_E_UNSUPPORTED
  * says why it cannot. pairs: of rows that must be compared. */

@@ -88,11 +88,6 @@ void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *numbers);
 void kin_filter_index_numbers(const kin_filter_numbers *numbers, const int64_t *groups,
                               int64_t rows, uint32_t *index);
 
-/* Each row's group, and each query's (NULL: not wanted), as numbers below *count, which is at most
- * twice what there is of both; different groups have different ones. */
-kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
-                             uint32_t *of_queries, int64_t *count);
-
 /* ---- Parts -----------------------------------------------------------------------------------
  *
  * Some queries against some rows, by the engines that know of no filter. What a part finds goes
@@ -118,12 +113,6 @@ typedef struct kin_filter_run {
     uint32_t *ids; /* queries * lists, k of each: the lists so far, empty slots last */
     double *far;   /* the same; of empty slots infinity (inner_product: negative) */
 } kin_filter_run;
-
-/* Values are checked, lists are empty. run: the caller's, before the hold. */
-kith_status kin_filter_begin(kin_hold *hold, const kin_filter_job *job, const kith_neighbors *out,
-                             kin_filter_run *run);
-/* Lists become the answer. */
-kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out);
 
 /* Some rows of the corpus, and some queries; ids rise. */
 typedef struct kin_filter_part {
@@ -177,9 +166,8 @@ kith_status kin_filter_across(kin_filter_run *run, const kin_filter_part *part);
 /* Pair by pair, into lists that may hold ids that the pick takes again, and no others. */
 kith_status kin_filter_pick(kin_filter_run *run, const kin_pick *pick);
 
-/* What begins with kin_filter_begin; and what one of these holds beside an engine, for all rows and
- * queries. Of the run job, request and threads are read. */
-void kin_filter_begin_plan(kin_layout *plan, const kin_filter_run *run);
+/* What one of these holds beside an engine, for all rows and queries. Of the run job, request and
+ * threads are read. */
 void kin_filter_part_plan(kin_layout *plan, kin_filter_run *run);
 
 #endif

@@ -114,6 +114,67 @@ static kith_status number_there(kin_hold *hold, kin_gpu *gpu, const char *name,
     return KITH_OK;
 }
 
+enum { NUMBERS_A_TASK = 1 << 16 };
+
+typedef struct narrowing {
+    const int64_t *numbers; /* NULL: zeros */
+    int64_t rows;
+    uint32_t *index;
+    int64_t *largest; /* by thread */
+} narrowing;
+
+static kith_status narrow_some(void *arg, int64_t task, int32_t thread)
+{
+    const narrowing *n = arg;
+    const int64_t last = kin_min_i64(n->rows, (task + 1) * NUMBERS_A_TASK);
+    int64_t largest = n->largest[thread];
+    for (int64_t i = task * NUMBERS_A_TASK; i < last; i++) {
+        const int64_t number = n->numbers != NULL ? n->numbers[i] : 0;
+        largest = kin_max_i64(largest, number);
+        n->index[i] = (uint32_t)number;
+    }
+    n->largest[thread] = largest;
+    return KITH_OK;
+}
+
+/* Numbers as they are, if all are small; *count: above all of them, and those before. */
+static kith_status narrow_numbers(kith_ctx *ctx, const int64_t *numbers, int64_t rows,
+                                  uint32_t *index, int64_t *count)
+{
+    narrowing n = {.numbers = numbers, .rows = rows, .index = index};
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, n.largest, (uint64_t)ctx->threads, "numbers of groups");
+    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(rows, NUMBERS_A_TASK), narrow_some, &n));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        *count = kin_max_i64(*count, kin_min_i64(n.largest[t], INT64_MAX - 1) + 1);
+    }
+    return KITH_OK;
+}
+
+/* Each row's group, and each query's (NULL: not wanted), as numbers below *count, which is at most
+ * twice what there is of both; different groups have different ones. */
+static kith_status index_groups(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
+                                uint32_t *of_queries, int64_t *count)
+{
+    const int64_t rows = job->corpus.rows;
+    const int64_t queries = of_queries != NULL ? job->queries.rows : 0;
+    const int64_t *others = of_queries != NULL ? job->filter.query_groups : NULL;
+    kin_filter_numbers g = {.most = job->corpus.rows + job->queries.rows};
+    KIN_HOLD(hold, ctx);
+    *count = 1;
+    KIN_TRY(narrow_numbers(ctx, job->filter.groups, rows, of_rows, count));
+    KIN_TRY(narrow_numbers(ctx, others, queries, of_queries, count));
+    if (*count <= kin_min_i64(g.most, UINT32_MAX)) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_hold_layout(&hold, kin_filter_numbers_name, &g, "numbers of groups"));
+    kin_filter_number(job, &g);
+    kin_filter_index_numbers(&g, job->filter.groups, rows, of_rows);
+    kin_filter_index_numbers(&g, others, queries, of_queries);
+    *count = g.count;
+    return KITH_OK;
+}
+
 /* Groups have small numbers for the most part, which serve as they are, and need not pass the host.
  * A graph of others is divided there (kin_exact_gpu_across). */
 static kith_status number_groups(kin_hold *hold, kin_gpu *gpu, const kin_filter_job *job,
@@ -145,7 +206,7 @@ static kith_status number_groups(kin_hold *hold, kin_gpu *gpu, const kin_filter_
     }
     source->of_rows = of_rows;
     source->of_queries = of_queries;
-    return kin_filter_index(hold->ctx, &here, of_rows, of_queries, &source->groups);
+    return index_groups(hold->ctx, &here, of_rows, of_queries, &source->groups);
 }
 
 static kith_status group_and_solve(kith_ctx *ctx, const kin_filter_job *job,
@@ -251,7 +312,7 @@ static kith_status find_totals(kin_hold *hold, const kin_filter_job *job, sizes 
     if (!job->graph) {
         KIN_NEW(hold, s->of_queries, (uint64_t)job->queries.rows, "groups of queries");
     }
-    KIN_TRY(kin_filter_index(hold->ctx, job, s->of_rows, s->of_queries, groups));
+    KIN_TRY(index_groups(hold->ctx, job, s->of_rows, s->of_queries, groups));
     KIN_NEW_ZERO(hold, s->row_begin, (uint64_t)*groups + 1, "groups of rows");
     s->query_begin = s->row_begin;
     sum_up(s->of_rows, rows, &job->filter, *groups, s->row_begin);

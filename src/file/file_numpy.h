@@ -6,7 +6,7 @@
 #include "file/file_atomic.h"
 #include "file/file_reader.h"
 
-/* ---- .npy (file_npy.c) ----------------------------------------------------------------------- */
+/* ---- .npy (file_numpy.c) --------------------------------------------------------------------- */
 
 /* A magic number, a version, and a header that is a Python dictionary. */
 
@@ -26,8 +26,6 @@ typedef struct kin_npy {
 /* Reads the header and holds it against the bytes that are there; label begins the messages. */
 kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char *file,
                           uint64_t bytes, kin_npy *npy);
-/* The number type, or one of 0 bytes for what is no number that kith reads. */
-kin_item kin_npy_item(const kin_npy *npy);
 
 /* Writes magic and header of an array: descr such as "<f4", or a list in
  * brackets, axes 0 to 2. Returns their length, a
@@ -36,12 +34,14 @@ uint64_t kin_npy_header(char *header, const char *descr, int axes, int64_t rows,
 /* "<f4" and so on. */
 void kin_npy_descr(kin_item item, char descr[8]);
 
-/* ---- Zip archives (file_zip.c) --------------------------------------------------------------- */
+/* ---- Zip archives (written: file_npz_write.c, read: file_input.c) ---------------------------- */
 
 /* As .npz uses them: stored when written, stored or deflated when read. Fields of 64 bits (zip64)
  * appear where something does not fit in 32. */
 
 enum { KIN_ZIP_MEMBERS = 8, KIN_ZIP_NAME = 32 };
+/* Bytes of records without what is behind them, and what an extra field with 64 bits is called. */
+enum { KIN_ZIP_LOCAL_BYTES = 30, KIN_ZIP_END64_BYTES = 56, KIN_ZIP_EXTRA64 = 1 };
 static const uint64_t KIN_ZIP_LIMIT = 0xffffffffu;
 
 typedef struct kin_zip_entry {
@@ -63,8 +63,6 @@ void kin_zip_begin(kin_zip *zip, kin_writer *writer);
  * so that an array behind its .npy header can be mapped. */
 kith_status kin_zip_member(kin_zip *zip, const char *name, uint64_t bytes);
 kith_status kin_zip_put(kin_zip *zip, const void *data, uint64_t bytes);
-/* The same for bytes of this CRC that somebody else places in the file. */
-kith_status kin_zip_skip(kin_zip *zip, uint64_t bytes, uint32_t crc);
 /* Ends the member: its checksum goes into its header. */
 kith_status kin_zip_member_end(kin_zip *zip);
 kith_status kin_zip_end(kin_zip *zip);

@@ -136,7 +136,7 @@ enum { KIN_META_TEXT = 512 };
 int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64_t k);
 void kin_meta_parse(const char *text, uint64_t bytes, kith_result_meta *meta);
 
-/* ---- Parts (file_part.c) ---------------------------------------------------------------------
+/* ---- Parts (file_parts.c) --------------------------------------------------------------------
  *
  * A graph in several .kith files, its parts, and one that names them, its index.
  *
@@ -169,18 +169,7 @@ typedef struct kin_part_entry {
     uint64_t checksum;
 } kin_part_entry;
 
-/* Rows of which each part but the last has a multiple. */
-int64_t kin_part_unit(int64_t k);
-/* sections[0] and [1] are ids and distances, with all that stands around them they are
- * KIN_PART_SECTIONS, which is returned. part is borrowed. */
-int32_t kin_part_arrange(const kin_part *part, kin_section sections[KIN_PART_SECTIONS]);
 kith_status kin_part_read(kith_ctx *ctx, const kin_container *container, kin_part *part);
-
-/* The path of an index where it is in truth: parts are not looked for beside a symbolic link. */
-kith_status kin_part_home(kith_ctx *ctx, const char *path, char **home);
-/* The path of a part of an index at home; name: so many bytes. */
-kith_status kin_part_path(kith_ctx *ctx, const char *home, const char *name, int name_bytes,
-                          const kin_part *part, char **path);
 
 /* Ids and distances of all parts into the tables of a result whose container is an index. */
 kith_status kin_parts_map(kith_result *result, const char *path);

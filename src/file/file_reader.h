@@ -8,9 +8,8 @@
 #include "host/host_file.h"
 
 #include <stddef.h>
-#include <zlib.h>
 
-/* ---- Numbers (file_number.c) ----------------------------------------------------------------- */
+/* ---- Numbers (file_reader.c) ----------------------------------------------------------------- */
 
 /* The number types that files hold, more than the six that kith computes with, and their exact
  * conversion. */
@@ -120,29 +119,6 @@ kith_status kin_input_map(kith_ctx *ctx, const char *path, kin_input *input);
 kith_status kin_input_check_empty(kith_ctx *ctx, const char *path, uint64_t bytes);
 /* Accepts one that is all zero, and leaves one. */
 void kin_input_close(kith_ctx *ctx, kin_input *input);
-
-/* ---- What zlib packed ------------------------------------------------------------------------ */
-
-/* From memory to memory. */
-typedef struct kin_inflating {
-    kith_ctx *ctx;
-    const char *path;
-    const unsigned char *from;
-    uint64_t from_bytes;
-    uint64_t from_left;
-    unsigned char *to; /* NULL: what comes is counted and dropped, piece by piece */
-    unsigned char *dropped;
-    uint64_t unpacked;
-    uint64_t room; /* of to */
-    z_stream stream;
-} kin_inflating;
-
-/* One step of inflate: at most a piece in, at most a piece out. */
-int kin_inflate_step(kin_inflating *u);
-/* Runs `all` of these steps over the whole input, with zlib's memory of the context; verb: of what
- * there may be no memory for. */
-kith_status kin_inflate_all(kin_inflating *u, int window, const char *verb,
-                            kith_status (*all)(kin_inflating *));
 
 /* ---- Readers --------------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { IDS_AT_ONCE = 4096, BESIDE_BYTES = 1 << 22 };
 
@@ -304,6 +305,28 @@ kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *s, const kith_neig
 
 /* ---- What stands around ids and distances ---------------------------------------------------- */
 
+/* Zeros behind byte `end`, so that what follows them is aligned. */
+static uint64_t space_behind(uint64_t end)
+{
+    const uint64_t start = kin_layout_align(end);
+    return (KIN_PART_ALIGNMENT - start % KIN_PART_ALIGNMENT) % KIN_PART_ALIGNMENT;
+}
+
+/* sections[0] and [1] are ids and distances, with all that stands around them they are
+ * KIN_PART_SECTIONS, which is returned. part is borrowed. */
+static int32_t arrange_part(const kin_part *part, kin_section sections[KIN_PART_SECTIONS])
+{
+    const kin_section ids = sections[0];
+    const kin_section distances = sections[1];
+    const uint64_t begin = kin_layout_align(kin_layout_table_end(KIN_PART_SECTIONS));
+    sections[0] = (kin_section){.tag = KIN_TAG_PART, .data = part, .bytes = sizeof *part};
+    sections[1] = (kin_section){.tag = "before ids", .bytes = space_behind(begin + sizeof *part)};
+    sections[2] = ids;
+    sections[3] = (kin_section){.tag = "before distance", .bytes = space_behind(ids.bytes)};
+    sections[4] = distances;
+    return KIN_PART_SECTIONS;
+}
+
 static kith_status put_kith(kith_result_stream *s)
 {
     const uint64_t bytes = (uint64_t)s->rows * (uint64_t)s->k * 4;
@@ -313,7 +336,7 @@ static kith_status put_kith(kith_result_stream *s)
     kin_section sections[KIN_PART_SECTIONS] = {
         {.tag = KIN_TAG_IDS, .bytes = bytes, .placed = &sums[0]},
         {.tag = KIN_TAG_DISTANCES, .bytes = bytes, .placed = &sums[1]}};
-    const int32_t count = s->part.count > 0 ? kin_part_arrange(&s->part, sections) : 2;
+    const int32_t count = s->part.count > 0 ? arrange_part(&s->part, sections) : 2;
     return kin_container_put(&s->writer, &header, sections, count);
 }
 

@@ -252,6 +252,36 @@ void kin_graph_cells_list(const kin_graph_cells *cells, int64_t points, int32_t 
     starts[0] = 0;
 }
 
+void kin_graph_cells_list_sides(const kin_graph_cells *cells, const kin_graph_two_sets *sides,
+                                int32_t first, int32_t last, int64_t *starts, uint32_t *who)
+{
+    const int64_t lists = 2 * cells->count;
+    memset(starts, 0, (size_t)(lists + 1) * sizeof *starts);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t p = 0; p < sides->points; p++) {
+            for (int32_t i = first; i < last; i++) {
+                const int64_t cell = 2 * (int64_t)cells->near[p * cells->each + i];
+                for (int side = 0; side < 2; side++) {
+                    int64_t *at = &starts[cell + (sides->others ? 1 - side : side)];
+                    if ((sides->of[p] >> side & 1) == 0) {
+                        continue;
+                    }
+                    if (pass == 0) {
+                        at[1] += 1;
+                    } else {
+                        who[at[0]++] = (uint32_t)p;
+                    }
+                }
+            }
+        }
+        for (int64_t c = 0; pass == 0 && c < lists; c++) {
+            starts[c + 1] += starts[c];
+        }
+    }
+    memmove(starts + 1, starts, (size_t)lists * sizeof *starts);
+    starts[0] = 0;
+}
+
 /* ---- Moves ---------------------------------------------------------------------------------- */
 
 /* The means of runs of positions, of a sample of them. */

@@ -34,6 +34,18 @@ void kin_graph_cells_plan(kin_layout *plan, const kin_frame *frame, int64_t poin
 void kin_graph_cells_list(const kin_graph_cells *cells, int64_t points, int32_t first, int32_t last,
                           int64_t *starts, uint32_t *who);
 
+/* Positions of two sets, of which some may be of both. */
+typedef struct kin_graph_two_sets {
+    const uint8_t *of; /* of each position bits of the sets that it is of (graph_start.h) */
+    int64_t points;
+    bool others; /* lists have who is of the other set */
+} kin_graph_two_sets;
+
+/* The same by set: list 2 c has those of cell c that are of the first set, 2 c + 1 of the other.
+ * starts: 2 cells + 1. */
+void kin_graph_cells_list_sides(const kin_graph_cells *cells, const kin_graph_two_sets *sides,
+                                int32_t first, int32_t last, int64_t *starts, uint32_t *who);
+
 /* Centres of cells, as columns of a product (graph_join.h): points meet centres as they meet
  * points, and the nearest centre of a point has the least order. Orders of one point alone can be
  * compared: what is the same for all centres is left out.
@@ -93,27 +105,5 @@ void kin_graph_centres_plan(kin_layout *plan, kin_graph_centres *centres, int32_
 kith_status kin_graph_centres_move(kith_ctx *ctx, const kin_graph_points *points,
                                    const int64_t *starts, const uint32_t *members,
                                    kin_graph_centres *centres);
-
-/* Points meet cells: all members of a cell meet each other, and all points that have the cell among
- * their near ones. Both ends of a pair remember the other if it is near. Where two sets are made
- * one that know themselves, those of one set meet those of the other alone. */
-
-typedef struct kin_graph_probe {
-    const kin_graph_points *points; /* with a kernel, symmetric */
-    const kin_graph_cells *cells;
-    uint64_t *words; /* points x length, ascending; KIN_GRAPH_EMPTY behind */
-    int32_t length;
-    int32_t kept;         /* words of a list that are used; the rest is left alone */
-    double evaluations;   /* added to */
-    const uint8_t *sides; /* of each position bits of the sets that it is of (graph_start.h): pairs
-                             across meet; NULL: all */
-} kin_graph_probe;
-
-/* Points meet their near cells first .. last - 1; where first is 0, members meet each other. Lists
- * keep the least words of all that met, the same with any number of threads. What came is new. */
-kith_status kin_graph_probe_run(kith_ctx *ctx, kin_graph_probe *probe, int32_t first, int32_t last);
-/* What it takes while it runs, lists and cells not counted; near: last - first. */
-void kin_graph_probe_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,
-                          int32_t length, int32_t threads);
 
 #endif

@@ -291,12 +291,41 @@ static double look_at(kin_graph_gpu_run *run, int64_t i)
     return kin_graph_control_take(run->request, &w->answer, w->which[i]);
 }
 
+/* A list is not empty where its owner is. */
+static void take_lists(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *own,
+                       const kin_graph_gpu_keying *theirs)
+{
+    const int32_t length = run->graph.length;
+    for (int64_t i = 0; i < run->watch.count; i++) {
+        const int64_t at = i * length;
+        if (theirs->entries[at] != KITH_ID_NONE) {
+            memcpy(own->keys + at, theirs->keys + at, (size_t)length * sizeof *own->keys);
+            memcpy(own->entries + at, theirs->entries + at, (size_t)length * sizeof *own->entries);
+        }
+    }
+}
+
+/* The first member gets the keys and entries of control rows that the others have read. */
+static kith_status share_watch(kin_graph_gpu_run *run)
+{
+    kin_gpu *gpu = run->on.gpu;
+    if (run->share.parts == 0) {
+        return KITH_OK;
+    }
+    kin_gpu_show(gpu, &run->watch.keying);
+    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
+    for (int32_t p = 1; p < run->share.parts && run->share.part == 0; p++) {
+        take_lists(run, &run->watch.keying, kin_gpu_shown(gpu, p));
+    }
+    return kin_gpu_meet(gpu, KITH_OK);
+}
+
 /* Keys and entries of the controls' lists, to the host. */
 static kith_status read_lists(kin_graph_gpu_run *run)
 {
     const kin_graph_gpu_watch *w = &run->watch;
     KIN_TRY(kin_graph_gpu_key_lists(run, &w->keying, run->points.set.ids, &run->graph, w->count));
-    return kin_graph_gpu_share_watch(run);
+    return share_watch(run);
 }
 
 static bool is_degenerate(const kin_groups *groups, uint32_t row)

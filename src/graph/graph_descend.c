@@ -17,6 +17,7 @@
 #include "graph/graph_cells.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
+#include "host/host_threads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -115,6 +116,59 @@ static void note_preparation(descending *d)
 
 /* ---- Judge ---------------------------------------------------------------------------------- */
 
+static kith_status scan_control(descending *d)
+{
+    const kin_recall_control *control = d->request.control;
+    const kin_graph_look all = {
+        .prepared = &d->prepared, .request = &d->request, .owner = d->owner};
+    double phi = 0.0;
+    KIN_TRY(kin_graph_control_look(d->ctx, &all, &phi));
+    for (int64_t i = 0; i < control->count; i++) {
+        control->kth[i] = control->found[(i + 1) * control->at - 1];
+    }
+    return KITH_OK;
+}
+
+/* The keys of the K-th ids: distances have lost bits that keys have. */
+static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
+                               const kin_recall_control *control, const uint32_t *ids)
+{
+    double *values = NULL;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES),
+            "a query");
+    for (int64_t i = 0; i < control->count; i++) {
+        const kin_query query =
+            kin_metric_load(&prepared->distance, &prepared->rows, control->ids[i], values);
+        kin_metric_keys(&prepared->distance, &query, &prepared->rows,
+                        &ids[i * control->at + control->at - 1], 1, &control->kth[i]);
+    }
+    return KITH_OK;
+}
+
+static kith_status ask_control(descending *d)
+{
+    kith_ctx *ctx = d->ctx;
+    const kin_recall_control *control = d->request.control;
+    const uint64_t count = (uint64_t)control->count;
+    const bool own = kin_graph_leaves_own_out(&d->request);
+    const kin_request search = {
+        .distance = d->request.distance, .k = control->at, .exclude = own ? control->ids : NULL};
+    kith_neighbors out = {.rows = control->count, .k = control->at};
+    kith_matrix queries;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_rows(&hold, &d->prepared.rows.matrix, control->ids, control->count,
+                          "control points", &queries));
+    KIN_NEW(&hold, out.ids, kin_size_mul(count, (uint64_t)control->at),
+            "neighbours of control points");
+    const kith_report before = ctx->report; /* which is the graph's */
+    const kith_status status = kin_exact_search(ctx, &d->prepared, &queries, &search, &out);
+    ctx->report = before;
+    return status == KITH_OK ? keys_of_kth(ctx, &d->prepared, control, out.ids) : status;
+}
+
+/* Fills control->kth: by the exact engine's screen, and by a scan of all groups for metrics that
+ * have none. */
 static kith_status solve_control(descending *d)
 {
     if (d->owner != NULL) {
@@ -124,7 +178,7 @@ static kith_status solve_control(descending *d)
     if (control == NULL || control->kth == NULL) {
         return KITH_OK;
     }
-    return kin_graph_control_solve(d->ctx, &d->prepared, &d->request, d->owner);
+    return control->count == 0 || d->prepared.set.panels == NULL ? scan_control(d) : ask_control(d);
 }
 
 /* number: of the round that has ended, KIN_GRAPH_STARTING within the start. lists NULL: the answer

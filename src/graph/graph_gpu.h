@@ -106,8 +106,6 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
 /* Accepts NULL. */
 void kin_graph_gpu_paths_free(kin_graph_gpu_paths *paths);
 int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
-/* Of queries of this type, where walks are by positions. */
-kin_screen_gpu_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked);
 /* As kin_graph_walk_run, in batches where memory is short, many queries by all GPUs that have
  * paths. The same bytes in every run, but not the processor's: what walks find differs. */
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,

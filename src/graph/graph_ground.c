@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * What walks go on, made once: edges both ways, spare blocks of bits, the gate. */
 #include "base/base_size.h"
 #include "graph/graph_walk.h"
 #include "host/host_threads.h"
+#include "screen/screen_schedule.h"
 
 #include <math.h>
 
@@ -248,6 +250,63 @@ static kith_status make_spares(kin_hold *hold, uint64_t words, kin_graph_spares 
     return KITH_OK;
 }
 
+/* ---- The gate -------------------------------------------------------------------------------- */
+
+/* Runs become longer rather than more. */
+enum { MOST_RUNS = 1 << 14 };
+
+static int64_t run_of(int64_t points)
+{
+    int64_t run = KIN_GRAPH_RUN;
+    while (points / run > MOST_RUNS) {
+        run *= 2;
+    }
+    return run;
+}
+
+/* Any piece of the centres is a sample of all. */
+static void name_centres(kin_graph_gate *gate)
+{
+    const int64_t step = kin_sequence_step(gate->runs);
+    for (int64_t c = 0; c < gate->runs; c++) {
+        gate->names[c] = (uint32_t)(c * step % gate->runs);
+    }
+}
+
+static kith_status place_centres(kith_ctx *ctx, kin_graph_gate *gate)
+{
+    const uint64_t count = (uint64_t)gate->points->count;
+    int64_t *starts = NULL;
+    uint32_t *members = NULL;
+    int64_t at = 0;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, starts, (uint64_t)gate->runs + 1, "runs");
+    KIN_NEW(&hold, members, count, "runs");
+    for (int64_t c = 0; c < gate->runs; c++) {
+        starts[c] = at;
+        for (int64_t p = gate->names[c] * gate->run; p < kin_graph_run_end(gate, gate->names[c]);
+             p++) {
+            members[at++] = (uint32_t)p;
+        }
+    }
+    starts[gate->runs] = at;
+    return kin_graph_centres_move(ctx, gate->points, starts, members, &gate->centres);
+}
+
+static kith_status make_gate(kin_hold *hold, const kin_graph_points *points, kin_graph_gate *gate)
+{
+    const int64_t run = run_of(points->count);
+    *gate =
+        (kin_graph_gate){.points = points, .run = run, .runs = kin_ceil_div(points->count, run)};
+    KIN_HOLD(moving, hold->ctx);
+    KIN_NEW(hold, gate->names, (uint64_t)gate->runs, "runs");
+    name_centres(gate);
+    KIN_TRY(kin_graph_centres_make(hold, &moving, points, gate->runs, &gate->centres));
+    KIN_TRY(place_centres(hold->ctx, gate));
+    gate->centres.values = NULL; /* they will not move again */
+    return KITH_OK;
+}
+
 /* ---- The ground ----------------------------------------------------------------------------- */
 
 /* Whether rounded rows tell neighbours apart: whether what they lost is well below the distance of
@@ -307,5 +366,5 @@ kith_status kin_graph_ground_make(kin_hold *hold, const kin_prepared *prepared,
     KIN_TRY(make_links(hold, graph, &ground->points, &ground->links));
     KIN_TRY(make_spares(hold, kin_graph_spare_words(ground->points.count), &ground->spares));
     ground->has_gate = kin_graph_has_cells(&ground->points);
-    return ground->has_gate ? kin_graph_gate_make(hold, &ground->points, &ground->gate) : KITH_OK;
+    return ground->has_gate ? make_gate(hold, &ground->points, &ground->gate) : KITH_OK;
 }

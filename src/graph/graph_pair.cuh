@@ -144,7 +144,4 @@ static __device__ __forceinline__ void join_offer(const kin_graph_gpu_join &job,
     }
 }
 
-/* Rows as given, by canonical keys. */
-int kin_graph_gpu_join_direct(kin_gpu_stream *stream, const kin_graph_gpu_join *job);
-
 #endif

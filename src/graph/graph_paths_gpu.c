@@ -335,16 +335,6 @@ static kith_status make_middle(kith_ctx *ctx, kin_graph_gpu_paths *paths)
     return kin_gpu_upload(ctx, paths->gpu, paths->middle, values, cols * sizeof *values);
 }
 
-kin_screen_gpu_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked)
-{
-    kin_screen_gpu_frame frame = paths->rounded->set.frame;
-    if (frame.bound == KIN_BOUND_INTEGER && asked != paths->corpus->prepared.rows.dtype) {
-        frame.bound = KIN_BOUND_DISTANCE;
-        frame.mean = paths->middle;
-    }
-    return frame;
-}
-
 static kith_status choose_rounded(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                                   const kith_neighbors *graph)
 {

@@ -191,13 +191,41 @@ static kith_status run_stage(kin_graph_gpu_run *run, bool lengthens, kin_graph_o
     return run_rounds(&r, lengthens, outcome, verdict);
 }
 
+/* What a wider start meets. On an H200 a million points of one Gaussian of intrinsic dimension 24
+ * have 0.23 of their neighbours after 35 ms and 6,000 points each, 0.93 after 212 ms and 300,000,
+ * where rounds take 500; 400,000 of SIFT 0.55 after 15 and 0.96 after 35 ms. */
+static const double POINTS_TO_MEET = 300000.0;
+static const double MOST_SHARE = 0.3;
+
+/* The graph anew, by a start that looks at more pairs; wider: whether there is such. Waits. */
+static kith_status widen(kin_graph_gpu_run *run, kin_graph_start start, bool *wider)
+{
+    const double share = fmin(MOST_SHARE, POINTS_TO_MEET / (double)run->count);
+    const double evaluations = run->evaluations;
+    const kin_graph_gpu_relatives none = {0}; /* metrics whose sets have balls have no relatives */
+    *wider = start == KIN_GRAPH_START_SCREEN && run->points.set.centres != NULL &&
+             run->points.set.rounded != NULL && !kin_screen_gpu_is_wide(run->count) &&
+             share > 2.0 * run->near_share;
+    if (!*wider) {
+        return KITH_OK;
+    }
+    run->near_share = share;
+    kin_gpu_free(run->on.gpu, run->graph.words);
+    run->graph.words = NULL;
+    KIN_TRY(kin_graph_gpu_begin(run, start, &none));
+    run->evaluations += evaluations;
+    KIN_TRY(kin_graph_gpu_refine(run));
+    run->watch.count = 0;
+    return kin_graph_gpu_watch_place(run);
+}
+
 /* In place of many rounds; judged once more. */
 static kith_status begin_wider(kin_graph_gpu_run *run, kin_graph_outcome *outcome,
                                kin_graph_verdict *verdict)
 {
     bool wider = false;
     *verdict = KIN_GRAPH_GO_ON;
-    KIN_TRY(kin_graph_gpu_widen(run, outcome->start, &wider));
+    KIN_TRY(widen(run, outcome->start, &wider));
     if (!wider) {
         return KITH_OK;
     }

@@ -199,8 +199,6 @@ kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fi
 /* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
 kith_status kin_graph_gpu_begin(kin_graph_gpu_run *run, kin_graph_start start,
                                 const kin_graph_gpu_relatives *relatives);
-/* The graph anew, by a start that looks at more pairs; wider: whether there is such. Waits. */
-kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, bool *wider);
 
 /* Device room for places, and what they are: row -> position, UINT32_MAX for none. The caller's,
  * also after an error. */
@@ -226,8 +224,6 @@ kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *wo
                                       int64_t a_point);
 /* What the first member found of all rows, to all. Waits. */
 kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found);
-/* The first member gets the keys and entries of control rows that the others have read. */
-kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run);
 
 /* ---- Rounding (graph_start_gpu.c) ------------------------------------------------------------ */
 

@@ -201,33 +201,3 @@ kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_grap
     return kin_gpu_gather(run->on.ctx, run->on.gpu, found->ids,
                           (uint64_t)found->k * sizeof *found->ids, firsts);
 }
-
-/* ---- Control --------------------------------------------------------------------------------- */
-
-/* A list is not empty where its owner is. */
-static void take_lists(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *own,
-                       const kin_graph_gpu_keying *theirs)
-{
-    const int32_t length = run->graph.length;
-    for (int64_t i = 0; i < run->watch.count; i++) {
-        const int64_t at = i * length;
-        if (theirs->entries[at] != KITH_ID_NONE) {
-            memcpy(own->keys + at, theirs->keys + at, (size_t)length * sizeof *own->keys);
-            memcpy(own->entries + at, theirs->entries + at, (size_t)length * sizeof *own->entries);
-        }
-    }
-}
-
-kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run)
-{
-    kin_gpu *gpu = run->on.gpu;
-    if (run->share.parts == 0) {
-        return KITH_OK;
-    }
-    kin_gpu_show(gpu, &run->watch.keying);
-    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
-    for (int32_t p = 1; p < run->share.parts && run->share.part == 0; p++) {
-        take_lists(run, &run->watch.keying, kin_gpu_shown(gpu, p));
-    }
-    return kin_gpu_meet(gpu, KITH_OK);
-}

@@ -371,11 +371,6 @@ kith_status kin_graph_finish_write(kin_graph_finish *finish, uint32_t flags,
 
 /* Rows that are solved exactly, so that lists can be judged while they descend. */
 
-/* Fills control->kth: by the exact engine's screen, and by a scan of all groups for metrics that
- * have none. owner: kin_graph_owners. */
-kith_status kin_graph_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
-                                    const kin_graph_request *request, const uint32_t *owner);
-
 /* Where control points are looked for. */
 typedef struct kin_graph_look {
     const kin_prepared *prepared;

@@ -285,12 +285,6 @@ static kith_status take_given(kin_graph_gpu_run *run)
     return kin_graph_gpu_looks_across(run) ? look_across(run) : KITH_OK;
 }
 
-/* What a wider start meets. On an H200 a million points of one Gaussian of intrinsic dimension 24
- * have 0.23 of their neighbours after 35 ms and 6,000 points each, 0.93 after 212 ms and 300,000,
- * where rounds take 500; 400,000 of SIFT 0.55 after 15 and 0.96 after 35 ms. */
-static const double POINTS_TO_MEET = 300000.0;
-static const double MOST_SHARE = 0.3;
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static kith_status take_relatives(kin_graph_gpu_run *run, const kin_graph_gpu_relatives *relatives)
@@ -343,27 +337,6 @@ kith_status kin_graph_gpu_begin(kin_graph_gpu_run *run, kin_graph_start start,
         }
     } while (kin_exact_gpu_again(run->on.ctx, run->on.gpu, status));
     return status;
-}
-
-kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, bool *wider)
-{
-    const double share = fmin(MOST_SHARE, POINTS_TO_MEET / (double)run->count);
-    const double evaluations = run->evaluations;
-    const kin_graph_gpu_relatives none = {0}; /* metrics whose sets have balls have no relatives */
-    *wider = start == KIN_GRAPH_START_SCREEN && run->points.set.centres != NULL &&
-             run->points.set.rounded != NULL && !kin_screen_gpu_is_wide(run->count) &&
-             share > 2.0 * run->near_share;
-    if (!*wider) {
-        return KITH_OK;
-    }
-    run->near_share = share;
-    kin_gpu_free(run->on.gpu, run->graph.words);
-    run->graph.words = NULL;
-    KIN_TRY(kin_graph_gpu_begin(run, start, &none));
-    run->evaluations += evaluations;
-    KIN_TRY(kin_graph_gpu_refine(run));
-    run->watch.count = 0;
-    return kin_graph_gpu_watch_place(run);
 }
 
 /* Idea. Halves have 11 bits for all of a point's distance to the mean. Where clusters are small

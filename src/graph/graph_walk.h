@@ -23,42 +23,11 @@ typedef struct kin_graph_gate {
     kin_graph_centres centres;
 } kin_graph_gate;
 
-kith_status kin_graph_gate_make(kin_hold *hold, const kin_graph_points *points,
-                                kin_graph_gate *gate);
-
-/* One thread's way through a gate. */
-typedef struct kin_graph_guide {
-    const kin_graph_gate *gate;
-    int64_t each; /* runs that a query meets, about */
-    int64_t most; /* and at most */
-    int64_t (*hits_of)(const kin_graph_orders *of, uint32_t *hits);
-    void (*put)(uint64_t *words, int64_t length, uint64_t word);
-    int64_t wide;
-    uint32_t *runs;   /* by query: most, of which counts are used */
-    uint32_t *counts; /* by query */
-    int64_t *starts;  /* by run */
-    uint16_t *who;    /* queries, by the run that they meet */
-    uint32_t *asking; /* their places among those that are asked */
-    uint32_t *rows;   /* gathered */
-    uint32_t *orders;
-    uint32_t *hits;
-    uint32_t *no_limits; /* of columns */
-    kin_word *col_terms;
-    double evaluations;
-    int64_t queries;
-    void *block;
-} kin_graph_guide;
-
-/* At most `queries` at a time, KIN_GRAPH_LED at most. meets: points that each shall meet; 0: what
- * serves many queries at once. */
-kith_status kin_graph_guide_make(kith_ctx *ctx, const kin_graph_gate *gate, int64_t queries,
-                                 int64_t meets, kin_graph_guide *guide);
-
-/* Queries first .. first + count - 1 of `asked`, rows in the frame of the points: lists, count x
- * length, get the nearest of all points that they meet, ascending, and KIN_GRAPH_EMPTY behind.
- * guide->runs says which runs these were. */
-void kin_graph_guide_lead(kin_graph_guide *guide, const kin_graph_points *asked, int64_t first,
-                          int32_t count, uint64_t *lists, int64_t length);
+/* Behind the last position of a run. */
+static inline int64_t kin_graph_run_end(const kin_graph_gate *gate, int64_t run)
+{
+    return kin_min_i64((run + 1) * gate->run, gate->points->count);
+}
 
 /* A graph made ready to be walked on: whom a position leads to, and how it hangs together.
  *

@@ -222,6 +222,17 @@ static kith_status walk_stripe(walking *w, kin_exact_gpu_answers *a,
                                    : solve_short(w, a, queries, d.counts);
 }
 
+/* Of queries of this type, where walks are by positions. */
+static kin_screen_gpu_frame frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked)
+{
+    kin_screen_gpu_frame frame = paths->rounded->set.frame;
+    if (frame.bound == KIN_BOUND_INTEGER && asked != paths->corpus->prepared.rows.dtype) {
+        frame.bound = KIN_BOUND_DISTANCE;
+        frame.mean = paths->middle;
+    }
+    return frame;
+}
+
 static kith_status answer_stripe(walking *w, kin_exact_gpu_answers *a,
                                  kin_screen_gpu_source *source, int64_t next)
 {
@@ -229,8 +240,8 @@ static kith_status answer_stripe(walking *w, kin_exact_gpu_answers *a,
     kin_gpu *gpu = w->on.gpu;
     const kith_matrix *asked = source->matrix;
     const bool by_position = w->paths->rounded != NULL;
-    const kin_screen_gpu_frame frame = by_position ? kin_graph_gpu_frame_of(w->paths, asked->dtype)
-                                                   : (kin_screen_gpu_frame){.cols = 0};
+    const kin_screen_gpu_frame frame =
+        by_position ? frame_of(w->paths, asked->dtype) : (kin_screen_gpu_frame){.cols = 0};
     kin_screen_gpu_prepared queries;
     source->bad = a->short_rows + BAD;
     KIN_TRY(kin_gpu_fill(ctx, gpu, source->bad, 0xff, sizeof *source->bad));

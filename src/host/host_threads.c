@@ -4,13 +4,16 @@
  * some 20 microseconds a region, of which a job has a dozen, and would cost what pools cost inside
  * other people's processes: a second OpenMP runtime beside NumPy's and PyTorch's, threads that do
  * not survive fork(), and floating-point modes inherited from whoever started them.
+ * And what a progress function hears of their work.
  */
 #include "host/host_threads.h"
 
 #include "base/base_size.h"
+#include "host/host_clock.h"
 #include "host/host_cpu.h"
 
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 1024 };
@@ -252,4 +255,84 @@ void kin_guard_enter(kin_guard *guard, bool alone)
 void kin_guard_leave(kin_guard *guard)
 {
     pthread_rwlock_unlock(&guard->lock);
+}
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+static const int64_t PROGRESS_NS = 50000000;
+
+static kith_status tell(kith_ctx *ctx, kin_phase *phase, double done, double total)
+{
+    phase->done = done;
+    phase->total = total;
+    if (ctx->params.progress(ctx->params.progress_arg, phase->name, done, total) != 0) {
+        return kin_fail(ctx, KITH_E_CANCELLED, "stopped by the progress function");
+    }
+    return KITH_OK;
+}
+
+static kith_status finish(kith_ctx *ctx, kin_phase *phase)
+{
+    return phase->done < phase->total ? tell(ctx, phase, phase->total, phase->total) : KITH_OK;
+}
+
+/* What was told of a phase in this call; where there is no room the last one gives its place. */
+static kin_phase *find(kith_ctx *ctx, const char *name)
+{
+    for (int32_t i = 0; i < ctx->phase_count; i++) {
+        if (strcmp(ctx->phases[i].name, name) == 0) {
+            return &ctx->phases[i];
+        }
+    }
+    if (ctx->phase_count < KIN_PHASES) {
+        ctx->phase_count += 1;
+    }
+    kin_phase *phase = &ctx->phases[ctx->phase_count - 1];
+    *phase = (kin_phase){.name = name};
+    return phase;
+}
+
+kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double total)
+{
+    if (ctx->params.progress == NULL || name == NULL) {
+        return KITH_OK;
+    }
+    const int64_t now = kin_clock_ns();
+    if (ctx->progress_ns != 0 && now - ctx->progress_ns < PROGRESS_NS) {
+        return KITH_OK;
+    }
+    ctx->progress_ns = now;
+    if (ctx->progress_part != NULL) {
+        name = ctx->progress_part;
+        done = 0.0;
+        total = 1.0;
+    }
+    kin_phase *phase = find(ctx, name);
+    const double here = done > total ? total : done;
+    if (total != phase->total || here < phase->done) {
+        const kith_status status = finish(ctx, phase);
+        if (status != KITH_OK) {
+            return status;
+        }
+    }
+    return tell(ctx, phase, here, total);
+}
+
+kith_status kin_progress_close(kith_ctx *ctx)
+{
+    kith_status status = KITH_OK;
+    while (status == KITH_OK && ctx->phase_count > 0 && ctx->progress_part == NULL) {
+        ctx->phase_count -= 1;
+        status = finish(ctx, &ctx->phases[ctx->phase_count]);
+    }
+    return status;
+}
+
+kith_status kin_progress_end(kith_ctx *ctx, kith_status status)
+{
+    while (status == KITH_OK && kin_progress_close(ctx) != KITH_OK) {
+        kin_forgive(ctx); /* too late to stop */
+    }
+    ctx->phase_count = 0;
+    return status;
 }

@@ -62,7 +62,7 @@ void kin_guard_free(kin_guard *guard);
 void kin_guard_enter(kin_guard *guard, bool alone);
 void kin_guard_leave(kin_guard *guard);
 
-/* ---- Progress (host_progress.c) -------------------------------------------------------------- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 /* What a caller's progress function hears. Here alone it is asked, so that this holds for every
  * call: a phase never goes beyond its total, does not go back before it has reached it (then it

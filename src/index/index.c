@@ -177,12 +177,33 @@ static kith_status view_graph(kith_ctx *ctx, int64_t rows, int64_t k, kith_index
     return KITH_OK;
 }
 
+/* All pairs, a tree, or walks on a graph that is there; of an index that is nowhere yet. On the GPU
+ * that the context has for it, which is the index' from then on, or on the processor. */
+static kith_status keep_all(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
+{
+    KIN_TRY(kin_index_try_gpu(ctx, source, index));
+    return index->gpu != NULL ? KITH_OK
+                              : kin_index_keep_cpu(ctx, source, index->method, index->kept);
+}
+
 static kith_status load_graph(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
     const int64_t k = index->container->header.k;
     bind_views(source, index);
     KIN_TRY(view_graph(ctx, source->points.rows, k, index));
-    return kin_index_keep(ctx, source, index);
+    return keep_all(ctx, source, index);
+}
+
+/* A copy of a period, which was checked, becomes the index' and the distance's. */
+static kith_status take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index)
+{
+    const size_t count = (size_t)distance->cols;
+    if (distance->period != NULL) {
+        KIN_TRY(kin_alloc(ctx, &index->period, count, sizeof *index->period, "a period"));
+        memcpy(index->period, distance->period, count * sizeof *index->period);
+        distance->period = index->period;
+    }
+    return KITH_OK;
 }
 
 static kith_status load_period(kith_ctx *ctx, kin_distance *distance, kith_index *index)
@@ -194,7 +215,7 @@ static kith_status load_period(kith_ctx *ctx, kin_distance *distance, kith_index
         kin_forgive(ctx);
         return kin_store_fail_damaged(&v, "its period is none of its metric");
     }
-    return kin_index_take_period(ctx, distance, index);
+    return take_period(ctx, distance, index);
 }
 
 /* Fills the index from a file that it maps. */
@@ -348,7 +369,7 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
     KIN_TRY(
         index->method == KITH_METHOD_GRAPH
             ? kin_refuse_period(ctx, params->period, "an index by graph has none (leave it out)")
-            : kin_index_take_period(ctx, &source.distance, index));
+            : take_period(ctx, &source.distance, index));
     KIN_TRY(kin_method_check_height(ctx, params->tree_height, source.points.rows));
     source.height = params->tree_height;
     if (from->on_device) {
@@ -358,7 +379,7 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
         take_graph(params, index);
         KIN_TRY(kin_index_make_graph(ctx, &source, params->graph, NULL, index));
     }
-    return kin_index_keep(ctx, &source, index);
+    return keep_all(ctx, &source, index);
 }
 
 /* What a caller's GPUs keep for later is wanted by the index'. */

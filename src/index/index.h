@@ -13,7 +13,7 @@
  *     tree     cpu   tree; of prepared the groups of equal rows, too     index_kept.c
  *     tree     gpu   planted; the rest as of exact. A change makes it    index_kept.c
  *                    anew
- *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
+ *     graph    cpu   graph: ids of neighbours, and walks over them       index_kept.c
  *     graph    gpu   the same, and resident, on whose rows it walks there   index_kept.c
  *
  * It is prepared on one device, for good, or on each GPU of a team (gpu/gpu.h), which divides
@@ -129,11 +129,6 @@ typedef struct kin_index_source {
     const kin_exact_gpu_corpus *like; /* kin_screen_gpu_source */
 } kin_index_source;
 
-/* A copy of a period, which was checked, becomes the index' and the distance's. */
-kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index);
-/* All pairs, a tree, or walks on a graph that is there; of an index that is nowhere yet. On the GPU
- * that the context has for it, which is the index' from then on, or on the processor. */
-kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
 /* The first half: index->gpu is not NULL where it is on a GPU now. */
 kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
 /* On the processor. */
@@ -155,12 +150,8 @@ kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source,
  */
 void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept *kept);
 
-/* ---- A graph (index_graph.c), in the index' own context -------------------------------------- */
+/* ---- A graph, in the index' own context ------------------------------------------------------ */
 
-/* Points that walks are prepared for; kept->graph has ids. On a GPU, which was entered,
- * kept->resident has the points already; NULL: on the processor. */
-kith_status kin_index_keep_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
-                                 kin_index_kept *kept);
 /* A GPU where points lie, and the stream that fills them. */
 typedef struct kin_index_there {
     int32_t device;
@@ -179,7 +170,6 @@ kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
 kith_status kin_index_shrink_graph(kith_ctx *ctx, const kith_matrix *points,
                                    const kin_index_source *source, const uint8_t *removed,
                                    const kith_index *index, kin_index_graph *made);
-void kin_index_walks_free(kith_ctx *ctx, kin_index_walks *walks);
 /* Those for queries of this type, in the context of a search. */
 kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                                 const kin_walks **walks);

@@ -144,7 +144,7 @@ static int compare_launch(kin_gpu_stream *stream, const kin_papers_comparing *jo
     }
 
 /* By the euclidean norm there is a kernel for each number of columns that pays for one
- * (tree_walk_two.cu), and tree_wide() takes that for granted. */
+ * (tree_walk_short.cu), and tree_wide() takes that for granted. */
 static int compare_two(kin_gpu_stream *stream, const kin_papers_comparing *job)
 {
     COMPARE_UP_TO(4, KIN_NORM_TWO, kin_tree_gpu_short, false)

@@ -13,7 +13,7 @@
  * before is walked. Lanes beyond the last row read nothing and take part in the votes alone.
  *
  * Candidates of a lane are either the whole of its row, or the children of the nodes that were
- * selected one level above (papers_queue_group.cu): then a lane reads its own, G neighbours each.
+ * selected one level above (papers_queue.cu): then a lane reads its own, G neighbours each.
  *
  * Control flow is the same for all lanes, but for the body of one insertion. Votes are taken at
  *   - every four candidates: does anyone have one (no buffer), is a buffer short of room for four
@@ -153,11 +153,6 @@ static inline kin_queue_run kin_queue_run_make(const kin_select_job *task,
     run.group_log = plan->group_log;
     return run;
 }
-
-/* papers_queue_group.cu: builds the levels of a plan that has some, and selects k nodes from each;
- * those of the lowest level are then at scratch + plan->nodes_at. */
-int kin_queue_select_nodes(kin_gpu_stream *stream, const kin_select_job *task,
-                           const kin_queue_plan *plan);
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
 

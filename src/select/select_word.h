@@ -167,7 +167,7 @@ KIN_SELECT_HD void kin_word128_value(kin_word128 word, bool largest, void *value
     memcpy((char *)values + 8 * at, &bits, 8);
 }
 
-/* ---- Small lists (select_pairs.c) ------------------------------------------------------------ */
+/* ---- Small lists (select_words.c) ------------------------------------------------------------ */
 
 /* Order (key, id) pairs, find the k-th of words. They know nothing of distances. */
 

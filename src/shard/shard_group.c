@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Shards that follow clusters, for approximate graphs: groups of near points that overlap.
  *
- * Points are in cells (shard_cells.c), cells in groups (shard_divide.c). A point belongs to
+ * Points are in cells, cells in groups (shard_cells.c). A point belongs to
  * the group of its nearest cell, and as a guest to those of its next ones whose keys are within its
  * reach: a factor of the nearest key. So every group is built alone, and nobody has to meet.
  *
@@ -358,7 +358,8 @@ kith_status kin_shard_group(kin_shard_job *job, int32_t asked)
     kin_shard_near_free(job->ctx, &g.sample);
     kin_free(job->ctx, g.sizes);
     kin_free(job->ctx, g.group);
-    kin_shard_cells_free(&g.cells);
+    kin_shard_near_free(job->ctx, &g.cells.seen);
+    kin_free(job->ctx, g.cells.block);
     if (job->follows) {
         job->shards = g.groups;
     } else {

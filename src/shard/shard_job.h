@@ -204,7 +204,7 @@ void kin_shard_estimate(const kin_shard_job *job, kith_recall *recall);
 /* A context for a thread beside: it has errors of its own, and reports no progress. */
 kith_status kin_shard_make_ctx(kith_ctx *like, int32_t threads, kith_ctx **ctx);
 
-/* ---- Cells and groups (shard_cells.c, shard_divide.c) ---------------------------------------- */
+/* ---- Cells and groups (shard_cells.c) -------------------------------------------------------- */
 
 /* Cells of near points, and their division into groups. */
 
@@ -230,7 +230,6 @@ typedef struct kin_shard_cells {
 
 /* Centers are means of near rows. values, and bytes where points are such, have them. */
 kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells);
-void kin_shard_cells_free(kin_shard_cells *cells);
 
 kith_status kin_shard_near_make(kith_ctx *ctx, int64_t rows, int64_t count, kin_shard_near *near);
 void kin_shard_near_free(kith_ctx *ctx, kin_shard_near *near);

@@ -152,7 +152,7 @@ typedef struct kin_tree_gpu_finish {
     uint32_t *near;
 } kin_tree_gpu_finish;
 
-/* ---- All within a radius (tree_radius.cu, tree_ranges.cu) ------------------------------------ */
+/* ---- All within a radius (tree_radius.cu) ---------------------------------------------------- */
 
 /* What each query has within its radius: with `counts` how many ids, with `offsets` the ids and
  * their keys, in any order, each list where its row's stands; with neither only what is met is

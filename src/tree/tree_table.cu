@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of tree_kernels.h, short because rows make themselves, and which kernel a launch takes.
- * A walk: by the length of its lists, the norm, and the columns (tree_walk_two.cu,
- * tree_walk_norms.cu, tree_walk_long.cu), and whether columns have periods (tree_walk_box.cu). The
- * end of lists: a lane a place where they are short, a block a place where they are long
- * (tree_finish_short.cu, tree_finish_long.cu). */
+ * A walk: by the length of its lists (tree_walk_short.cu, tree_walk_long.cu), and whether columns
+ * have periods (tree_walk_box.cu). The end of lists: a lane a place where they are short, a block a
+ * place where they are long (tree_finish_short.cu, tree_finish_long.cu). */
 #include "tree/tree_finish.cuh"
 #include "tree/tree_walk.cuh"
 
@@ -19,11 +18,8 @@ int kin_tree_launch_walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
     if (job->tree.period != NULL) {
         return kin_tree_gpu_walk_box(stream, job);
     }
-    if (job->lists.capacity > KIN_TREE_GPU_SHORT) {
-        return kin_tree_gpu_walk_long(stream, job);
-    }
-    return job->tree.norm == KIN_NORM_TWO ? kin_tree_gpu_walk_two(stream, job)
-                                          : kin_tree_gpu_walk_norms(stream, job);
+    return job->lists.capacity > KIN_TREE_GPU_SHORT ? kin_tree_gpu_walk_long(stream, job)
+                                                    : kin_tree_gpu_walk_short(stream, job);
 }
 
 static int32_t walk_short(kin_gpu_stream *stream)

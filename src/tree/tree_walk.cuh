@@ -625,8 +625,7 @@ static int tree_launch(kin_gpu_stream *stream, const kin_tree_gpu_walk *job,
     }
 
 /* By kind of list, each in a file of its own: job->count > 0, columns are few enough. */
-int kin_tree_gpu_walk_two(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
-int kin_tree_gpu_walk_norms(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
+int kin_tree_gpu_walk_short(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
 int kin_tree_gpu_walk_long(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
 /* Of either kind, in a periodic box. */
 int kin_tree_gpu_walk_box(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);

@@ -18,7 +18,9 @@
  * Cost. What is compared is what is allowed; under each rule a pair at most once for each end. */
 #include "engine/engine_filter.h"
 
+#include "engine/engine_graph.h"
 #include "file/file_checksum.h"
+#include "host/host_threads.h"
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
@@ -395,7 +397,124 @@ static kith_status solve_others(kin_filter_run *run, groups *g)
     return solve_halves(run, g, 0, g->count);
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- Lists: empty, until parts have something for them, and in the end the answer ------------ */
+
+enum { ROWS_A_TASK = 1024 };
+
+static kith_status empty_list(void *arg, int64_t list, int32_t thread)
+{
+    (void)thread;
+    const kin_filter_run *run = arg;
+    const int64_t k = run->request.k;
+    const kith_neighbors slots = {.ids = run->ids, .distances64 = run->far};
+    kin_answer_empty(run->request.distance.metric, &slots, list * k, (list + 1) * k);
+    return KITH_OK;
+}
+
+/* A list becomes the answer's: its distances, as far as they are within the radius. */
+typedef struct telling {
+    const kin_filter_run *run;
+    const kith_neighbors *out;
+} telling;
+
+static kith_status tell_list(void *arg, int64_t list, int32_t thread)
+{
+    (void)thread;
+    const telling *t = arg;
+    const kin_filter_run *run = t->run;
+    const kin_request *asked = &run->job->request;
+    const kith_metric metric = asked->distance.metric;
+    const int64_t k = run->request.k;
+    for (int64_t i = list * k; i < (list + 1) * k; i++) {
+        double distance = run->far[i];
+        if (metric != run->request.distance.metric && run->ids[i] != KITH_ID_NONE) {
+            distance = kin_metric_distance(metric, distance);
+        }
+        if (asked->limited && !kin_metric_within(metric, distance, asked->radius)) {
+            run->ids[i] = KITH_ID_NONE;
+            distance = kin_filter_nothing(run);
+        }
+        if (t->out->distances != NULL) {
+            t->out->distances[i] = (float)distance;
+        }
+        run->far[i] = distance;
+    }
+    return KITH_OK;
+}
+
+static kith_status over_lists(kin_filter_run *run, const char *phase, kin_task_fn fn, void *arg)
+{
+    const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
+    return kin_parallel_rows(run->ctx, phase, lists, ROWS_A_TASK, fn, arg);
+}
+
+static kith_status prepare(kin_filter_run *run, const kith_matrix *rows, const char *name,
+                           kin_prepared *prepared)
+{
+    KIN_TRY(kin_prepare_rows(run->ctx, rows, &run->request.distance, name, KIN_ROWS_DISTINCT,
+                             prepared));
+    kin_prepared_tell(run->ctx, prepared);
+    return KITH_OK;
+}
+
+/* Values are checked, lists are empty. run: the caller's, before the hold. */
+static kith_status begin_lists(kin_hold *hold, const kin_filter_job *job, const kith_neighbors *out,
+                               kin_filter_run *run)
+{
+    kith_ctx *ctx = hold->ctx;
+    *run =
+        (kin_filter_run){.ctx = ctx, .job = job, .request = job->request, .threads = ctx->threads};
+    run->request.limited = false;
+    run->request.distance.metric = kin_metric_of_keys(run->request.distance.metric);
+    const double pairs = (double)job->corpus.rows * (double)job->queries.rows;
+    const uint64_t entries = kin_size_mul(
+        kin_size_mul((uint64_t)job->queries.rows, (uint64_t)job->lists), (uint64_t)job->request.k);
+    kin_prepared_hold(hold, &run->corpus);
+    kin_prepared_hold(hold, &run->own_queries);
+    KIN_TRY(kin_across_is_processors(ctx, &run->request, pairs, &run->knows));
+    KIN_TRY(prepare(run, &job->corpus, job->graph ? "points" : "corpus", &run->corpus));
+    run->queries = &run->corpus;
+    if (!job->graph) {
+        run->queries = &run->own_queries;
+        KIN_TRY(prepare(run, &job->queries, "queries", &run->own_queries));
+    }
+    run->ids = out->ids;
+    run->far = out->distances64;
+    if (run->ids == NULL) {
+        KIN_NEW(hold, run->ids, entries, "neighbours");
+    }
+    if (run->far == NULL) {
+        KIN_NEW(hold, run->far, entries, "neighbours");
+    }
+    return over_lists(run, "prepare", empty_list, run);
+}
+
+static void prepare_plan(kin_layout *plan, const kith_matrix *rows, const kin_distance *distance)
+{
+    kin_prepare_rows_plan(plan, rows->rows, distance, true, kin_prepare_unknown(rows, distance));
+}
+
+/* What they hold while a job runs; of the run job, request and threads are read. */
+static void plan_lists(kin_layout *plan, const kin_filter_run *run)
+{
+    const kin_filter_job *job = run->job;
+    const uint64_t entries = kin_size_mul(
+        kin_size_mul((uint64_t)job->queries.rows, (uint64_t)job->lists), (uint64_t)job->request.k);
+    prepare_plan(plan, &job->corpus, &job->request.distance);
+    if (!job->graph) {
+        prepare_plan(plan, &job->queries, &job->request.distance);
+    }
+    kin_layout_alone(plan, entries, sizeof *run->ids);
+    kin_layout_alone(plan, entries, sizeof *run->far);
+}
+
+/* Lists become the answer. */
+static kith_status end_lists(kin_filter_run *run, const kith_neighbors *out)
+{
+    telling t = {run, out};
+    run->ctx->report.exact = KITH_CERTIFIED;
+    return over_lists(run, "rescore", tell_list, &t);
+}
 
 static kith_status solve_by_parts(kith_ctx *ctx, const kin_filter_job *job,
                                   const kith_neighbors *out)
@@ -403,10 +522,10 @@ static kith_status solve_by_parts(kith_ctx *ctx, const kin_filter_job *job,
     groups g;
     kin_filter_run run;
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_filter_begin(&hold, job, out, &run));
+    KIN_TRY(begin_lists(&hold, job, out, &run));
     KIN_TRY(make_groups(&hold, job, &g));
     KIN_TRY(job->filter.rule == KITH_RULE_OTHER ? solve_others(&run, &g) : solve_groups(&run, &g));
-    return kin_filter_end(&run, out);
+    return end_lists(&run, out);
 }
 
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out)
@@ -430,7 +549,7 @@ uint64_t kin_filter_bytes(const kin_filter_job *job)
     kin_layout plan = {0};
     groups g = {.job = job, .numbers.most = job->corpus.rows + job->queries.rows};
     g.count = job->filter.rule == KITH_RULE_NONE ? 1 : g.numbers.most;
-    kin_filter_begin_plan(&plan, &run);
+    plan_lists(&plan, &run);
     kin_layout_block(&plan, name_rows, &g);
     kin_layout_block(&plan, name_groups, &g);
     kin_filter_part_plan(&plan, &run);
