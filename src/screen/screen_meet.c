@@ -3,6 +3,7 @@
  *      rows I  x  points J  ->  kernel  ->  logs  ->  lists of I (lock I), lists of J (lock J)
  *
  *      with shadows:            kernel on shadows  ->  logs  ->  full costs  ->  lists
+ *      with a sieve:            kernel on fewer columns  ->  rows of each panel  ->  kernel on their shadows ...
  *      with shadows, by tiles:  kernel on shadows  ->  tiles  ->  kernel  ->  logs  ->  lists
  *
  * As long as a row has no limit, shadows discard nothing, so such a block meets in full. */
@@ -35,6 +36,11 @@ static bool has_gate(const kin_meet *r)
     return r->row.cast != NULL && r->row.set->line == 0;
 }
 
+static bool has_sieve(const kin_meet *r)
+{
+    return looks(r) && r->row.sieve != NULL;
+}
+
 static int64_t pairs_a_row(const kin_meet *r)
 {
     return looks(r) ? LOOKS_A_ROW : PAIRS_A_ROW;
@@ -47,7 +53,8 @@ typedef struct meeting {
     bool even;           /* the bound's parts stand in the terms */
     const kin_set *rows; /* as the unit sees them */
     const kin_set *points;
-    const uint32_t *panels; /* of the points' block */
+    const struct meeting *sieve; /* that of shadows of fewer columns, or NULL */
+    const uint32_t *panels;      /* of the points' block */
     kin_bound_row row_worst;
     kin_bound_row point_worst;
     bool collects_points;
@@ -137,11 +144,9 @@ static kin_bound_row worst_of(const kin_set *seen, int64_t first, int64_t count)
     return worst;
 }
 
-/* The sets of a meeting, and the worst of their blocks. */
-static void set_sets(const kin_meet *r, meeting *m)
+/* The worst of the blocks of a meeting's sets. */
+static void set_worst(const kin_meet *r, meeting *m)
 {
-    m->rows = m->cast ? r->row.cast : r->row.set;
-    m->points = m->cast ? r->point.cast : r->point.set;
     if (m->collects_points) {
         m->row_worst =
             worst_of(m->rows, m->row_block * r->block, block_points(r, &r->row, m->row_block));
@@ -378,7 +383,8 @@ static bool apart(const kin_meet *r, kin_meet_work *w, const meeting *m, int64_t
 
 /* ---- A gate ----------------------------------------------------------------------------------
  *
- * Where whole tiles are looked at, shadows say which. */
+ * Where whole tiles are looked at, shadows say which; and shadows of fewer columns which rows meet
+ * which panels. */
 
 /* Where they leave out too few, they rest for a meeting, and each time that it is so again for
  * twice as many. */
@@ -406,8 +412,54 @@ static meeting gate_meeting(const kin_meet *r, const meeting *m)
     meeting g = *m;
     g.cast = true;
     g.even = false;
-    set_sets(r, &g);
+    g.rows = has_sieve(r) ? r->row.sieve : r->row.cast;
+    g.points = has_sieve(r) ? r->point.sieve : r->point.cast;
+    set_worst(r, &g);
     return g;
+}
+
+/* No point takes anything. */
+static void close_points(const kin_meet *r, const meeting *m, kin_meet_limits *l)
+{
+    for (int64_t i = 0; i < block_padded(r, &r->point, m->point_block); i++) {
+        kin_limit_close(false, &l->limit[i], &l->half[i]);
+    }
+}
+
+/* The block's rows and limits of both sides as the gate's kernel takes them. */
+static void set_gate(const kin_meet *r, kin_gate *gate, const meeting *g)
+{
+    const kin_frame *frame = g->rows->frame;
+    const int64_t padded = block_padded(r, &r->row, g->row_block);
+    if (gate->packed != g->row_block + 1) {
+        frame->kernel->pack(kin_set_panels(g->rows, g->row_block * r->block, padded, NULL),
+                            frame->groups, (int32_t)padded, gate->rows);
+        gate->packed = g->row_block + 1;
+    }
+    set_limits(r, g, false, &gate->row);
+    if (g->collects_points) {
+        set_limits(r, g, true, &gate->point);
+    }
+}
+
+/* All rows of the block, and all panels of the other. */
+static kin_tile_job gate_job(const kin_meet *r, const kin_gate *gate, const meeting *g)
+{
+    const int64_t row_first = g->row_block * r->block;
+    const int64_t point_first = g->point_block * r->block;
+    const int64_t points = block_padded(r, &r->point, g->point_block);
+    return (kin_tile_job){.rows = gate->rows,
+                          .panels = kin_set_panels(g->points, point_first, points, NULL),
+                          .groups = g->rows->frame->groups,
+                          .row_count = (int32_t)block_padded(r, &r->row, g->row_block),
+                          .real_rows = (int32_t)block_points(r, &r->row, g->row_block),
+                          .panel_count = (int32_t)(points / KIN_PANEL),
+                          .half_term = g->rows->half_term + row_first,
+                          .row_half = gate->row.half,
+                          .start = g->points->start + point_first,
+                          .col_limit = gate->point.limit,
+                          .col_half = gate->point.half,
+                          .panel_half = gate->point.panel_half};
 }
 
 static void count_strips(const kin_meet *r, kin_meet_work *w, const meeting *m)
@@ -438,36 +490,12 @@ static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meet
         return NULL;
     }
     const meeting g = gate_meeting(r, m);
-    const int64_t row_first = m->row_block * r->block;
-    const int64_t point_first = m->point_block * r->block;
-    const kin_tile_kernel *kernel = g.rows->frame->kernel;
-    const int64_t padded = block_padded(r, &r->row, m->row_block);
-    const int64_t panels = block_padded(r, &r->point, m->point_block) / KIN_PANEL;
-    if (gate->packed != m->row_block + 1) {
-        kernel->pack(kin_set_panels(g.rows, row_first, padded, NULL), KIN_GATE_GROUPS,
-                     (int32_t)padded, gate->rows);
-        gate->packed = m->row_block + 1;
-    }
-    set_limits(r, &g, false, &gate->row);
-    if (m->collects_points) {
-        set_limits(r, &g, true, &gate->point);
-    }
+    set_gate(r, gate, &g);
     set_panel_halves(r, &g, &gate->point);
-    const kin_tile_job job = {.rows = gate->rows,
-                              .panels =
-                                  kin_set_panels(g.points, point_first, panels * KIN_PANEL, NULL),
-                              .groups = KIN_GATE_GROUPS,
-                              .row_count = (int32_t)padded,
-                              .real_rows = (int32_t)block_points(r, &r->row, m->row_block),
-                              .panel_count = (int32_t)panels,
-                              .half_term = g.rows->half_term + row_first,
-                              .row_half = gate->row.half,
-                              .start = g.points->start + point_first,
-                              .col_limit = gate->point.limit,
-                              .panel_half = gate->point.panel_half,
-                              .test = w->test,
-                              .col_log = m->collects_points ? &w->point_log : NULL};
-    kernel->gate(&job, gate->strips);
+    kin_tile_job job = gate_job(r, gate, &g);
+    job.test = w->test;
+    job.col_log = m->collects_points ? &w->point_log : NULL;
+    g.rows->frame->kernel->gate(&job, gate->strips);
     count_strips(r, w, m);
     return gate->strips;
 }
@@ -489,6 +517,7 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
         .start = m->even ? w->even.start : m->points->start + point_first,
         .odd = m->points->odd + point_first,
         .col_limit = w->point.limit,
+        .col_half = w->point.half,
         .panel_half = w->point.panel_half,
         .test = w->test,
         .row_log = &w->row_log,
@@ -497,6 +526,34 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
                    : m->cast           ? &w->row_log
                                        : &w->point_log,
     };
+}
+
+/* Of the job's rows those that have a pair that passes the sieve with some panel meet it. */
+static void run_sieved(const kin_meet *r, const kin_meet_work *w, const meeting *m,
+                       const kin_tile_job *job)
+{
+    const kin_gate *gate = &w->gate;
+    const meeting *g = m->sieve;
+    kin_tile_job first = gate_job(r, gate, g);
+    kin_tile_job some = *job;
+    first.rows += (int64_t)job->first_row * first.groups;
+    first.half_term += job->first_row;
+    first.row_half += job->first_row;
+    first.first_panel = job->first_panel;
+    first.panel_count = job->panel_count;
+    first.row_count = (int32_t)kin_round_up(job->real_rows, g->rows->frame->kernel->tile_rows);
+    g->rows->frame->kernel->sieve(&first, gate->pairs);
+    some.which = gate->which;
+    for (int32_t panel = 0; panel < job->panel_count; panel++) {
+        const uint16_t *passed = gate->pairs + (int64_t)panel * first.row_count;
+        some.first_panel = job->first_panel + panel;
+        some.which_count = 0;
+        for (int32_t row = 0; row < job->real_rows; row++) {
+            gate->which[some.which_count] = (uint16_t)row;
+            some.which_count += passed[row] != 0;
+        }
+        m->rows->frame->kernel->some(&some);
+    }
 }
 
 /* Rows [first, last) of the block against the job's panels. */
@@ -516,7 +573,11 @@ static void run_rows(const kin_meet *r, const kin_meet_work *w, const meeting *m
     job->row_term = m->even ? w->even.row_term + first : m->rows->row_term + row_first;
     job->row_limit = w->row.limit + first;
     job->row_half = w->row.half + first;
-    frame->kernel->run(job);
+    if (m->sieve != NULL) {
+        run_sieved(r, w, m, job);
+    } else {
+        frame->kernel->run(job);
+    }
 }
 
 /* One chunk of points against those coarse tiles of rows that are not too far; neighbouring tiles
@@ -604,8 +665,10 @@ static void take_rows(const kin_meet *r, kin_meet_work *w, const meeting *m)
     }
     const kin_frame *frame = m->rows->frame;
     const int64_t padded = block_padded(r, &r->row, m->row_block);
-    frame->kernel->pack(kin_set_panels(m->rows, m->row_block * r->block, padded, w->panels),
-                        frame->groups, (int32_t)padded, w->rows);
+    const bool some = m->cast && has_sieve(r);
+    (some ? frame->kernel->pack_some : frame->kernel->pack)(
+        kin_set_panels(m->rows, m->row_block * r->block, padded, w->panels), frame->groups,
+        (int32_t)padded, w->rows);
     w->packed = m->row_block + 1;
     w->packed_cast = m->cast;
 }
@@ -623,7 +686,9 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
         read_reach(r, &r->point, point_block, &w->point);
     }
     m.cast = looks(r) && has_limits(r, w, &m);
-    set_sets(r, &m);
+    m.rows = m.cast ? r->row.cast : r->row.set;
+    m.points = m.cast ? r->point.cast : r->point.set;
+    set_worst(r, &m);
     return m;
 }
 
@@ -654,6 +719,16 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
     }
     set_panel_halves(r, &m, &w->point);
     set_row_tile_reach(w, rows);
+    meeting sieve;
+    if (m.cast && has_sieve(r)) {
+        sieve = gate_meeting(r, &m);
+        set_gate(r, &w->gate, &sieve);
+        m.sieve = &sieve;
+        if (!m.collects_points) {
+            close_points(r, &m, &w->point);
+            close_points(r, &m, &w->gate.point);
+        }
+    }
 
     kin_tile_job job = make_job(r, w, &m);
     w->pairs += rows * points;
@@ -697,14 +772,21 @@ int64_t kin_meet_log_room(const kin_meet *r)
     return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_TILE_KEPT + KIN_PANEL;
 }
 
-static void name_gate(kin_layout *layout, int64_t block, kin_meet_work *w)
+static void name_gate(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
 {
     kin_gate *g = &w->gate;
-    g->rows = kin_layout_array(layout, (uint64_t)block * KIN_GATE_GROUPS, sizeof *g->rows);
-    g->strips = kin_layout_array(layout, (uint64_t)block / (KIN_GATE_PANELS * KIN_PANEL),
-                                 sizeof *g->strips);
-    name_limits(layout, block, w->row.reach, &g->row);
-    name_limits(layout, block, w->point.reach, &g->point);
+    const uint64_t block = (uint64_t)r->block;
+    const kin_set *set = has_sieve(r) ? r->row.sieve : r->row.cast;
+    g->rows = kin_layout_array(layout, block * (uint64_t)set->frame->groups, sizeof *g->rows);
+    name_limits(layout, r->block, w->row.reach, &g->row);
+    name_limits(layout, r->block, w->point.reach, &g->point);
+    if (has_sieve(r)) {
+        g->pairs = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *g->pairs);
+        g->which = kin_layout_array(layout, block + 1, sizeof *g->which);
+    } else {
+        g->strips =
+            kin_layout_array(layout, block / (KIN_GATE_PANELS * KIN_PANEL), sizeof *g->strips);
+    }
 }
 
 static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
@@ -731,8 +813,8 @@ void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
     kin_even_name(layout, r->block, &w->even);
     name_log(layout, kin_meet_log_room(r), &w->row_log);
     name_log(layout, kin_meet_log_room(r), &w->point_log);
-    if (has_gate(r)) {
-        name_gate(layout, r->block, w);
+    if (has_gate(r) || has_sieve(r)) {
+        name_gate(layout, r, w);
     }
     if (looks(r)) {
         w->panels =

@@ -125,6 +125,7 @@ typedef struct kin_tile_job {
     const kin_word *start;      /* by column of the block */
     const kin_word *odd;        /* term_j - 2 floor(term_j / 2): 0 or 1; float types: not read */
     const kin_word *col_limit;  /* by column */
+    const kin_word *col_half;   /* sieve, some: by column */
     const kin_word *panel_half; /* by panel: the largest half of its columns */
     kin_word *test;             /* scratch: two a row */
     kin_tile_log *row_log;
@@ -135,6 +136,8 @@ typedef struct kin_tile_job {
     /* AMX, more steps than stay in tiles: by two panels of the block, which of its 16 rows are
      * multiplied, a bit each (gate); NULL: all */
     const uint64_t *strips;
+    const uint16_t *which; /* some: rows that meet the first panel, */
+    int32_t which_count;   /* and how many */
 } kin_tile_job;
 
 /* One row against points that lie as lines: their words one behind another. */
@@ -162,6 +165,12 @@ typedef struct kin_tile_kernel {
     /* NULL, or for rows of KIN_GATE_GROUPS groups, blocks of at most KIN_GATE_ROWS: strips of a job
      * whose pairs are these, those left out of which none survives. No log is written. */
     void (*gate)(const kin_tile_job *job, uint64_t *strips);
+    /* NULL, or of integers that are broadcast (screen_tile_sieve.inc). Pairs by row and panel, a
+     * bit each, from the job's first on: those that survive. No log is written. */
+    void (*sieve)(const kin_tile_job *job, uint16_t *passed);
+    /* As run, of some rows with one panel; rows from pack_some, as pack, one behind another. */
+    void (*pack_some)(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows);
+    void (*some)(const kin_tile_job *job);
 } kin_tile_kernel;
 
 #define KIN_TILE_KERNEL(TYPE, type, NAME, isa) extern const kin_tile_kernel kin_tile_##type##_##isa;
