@@ -613,24 +613,22 @@ static kith_status deliver_full(const kin_meet *r, kin_meet_work *w, const meeti
 
 /* A block with itself. Rows have no limits yet, and what stands next to a row is near: so rows meet
  * those points first that they stand among, and then, with limits, the others. */
-static kith_status meet_itself(const kin_meet *r, kin_meet_work *w, const meeting *m,
+static kith_status meet_itself(const kin_meet *r, kin_meet_work *w, const meeting *m, bool near,
                                kin_tile_job *job)
 {
     const int64_t rows = block_points(r, &r->row, m->row_block);
     job->panel_count = CHUNK_PANELS;
-    for (int32_t near = 1; near >= 0; near--) {
-        for (int64_t first = 0; first < rows; first += CHUNK_PANELS * KIN_PANEL) {
-            const int64_t around = first / KIN_BLOCK_STEP * KIN_BLOCK_STEP;
-            const int64_t behind = kin_min_i64(around + KIN_BLOCK_STEP, rows);
-            job->first_panel = (int32_t)(first / KIN_PANEL);
-            if (near) {
-                run_rows(r, w, m, around, behind, job);
-            } else {
-                run_rows(r, w, m, 0, around, job);
-                run_rows(r, w, m, behind, rows, job);
-            }
-            KIN_TRY(deliver_full(r, w, m));
+    for (int64_t first = 0; first < rows; first += CHUNK_PANELS * KIN_PANEL) {
+        const int64_t around = first / KIN_BLOCK_STEP * KIN_BLOCK_STEP;
+        const int64_t behind = kin_min_i64(around + KIN_BLOCK_STEP, rows);
+        job->first_panel = (int32_t)(first / KIN_PANEL);
+        if (near) {
+            run_rows(r, w, m, around, behind, job);
+        } else {
+            run_rows(r, w, m, 0, around, job);
+            run_rows(r, w, m, behind, rows, job);
         }
+        KIN_TRY(deliver_full(r, w, m));
     }
     return deliver_both(r, w, m);
 }
@@ -703,55 +701,69 @@ static bool even_out(const kin_meet *r, const kin_meet_work *w, const meeting *m
     return r->take == NULL && kin_even_make(&rows, &points, &w->even);
 }
 
+/* Limits of both sides, the block's rows for the unit, and the sieve of a meeting that has one. */
+static void begin(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block,
+                  meeting *m, meeting *sieve)
+{
+    *m = meeting_of(r, w, row_block, point_block);
+    m->even = even_out(r, w, m);
+    take_rows(r, w, m);
+    m->panels = kin_set_panels(m->points, point_block * r->block,
+                               block_padded(r, &r->point, point_block), w->panels);
+    set_limits(r, m, false, &w->row);
+    if (m->collects_points) {
+        set_limits(r, m, true, &w->point);
+    }
+    set_panel_halves(r, m, &w->point);
+    set_row_tile_reach(w, block_points(r, &r->row, row_block));
+    if (m->cast && has_sieve(r)) {
+        *sieve = gate_meeting(r, m);
+        set_gate(r, &w->gate, sieve);
+        m->sieve = sieve;
+        if (!m->collects_points) {
+            close_points(r, m, &w->point);
+            close_points(r, m, &w->gate.point);
+        }
+    }
+}
+
+static kith_status meet_others(const kin_meet *r, kin_meet_work *w, const meeting *m,
+                               kin_tile_job *job)
+{
+    const int64_t points = block_points(r, &r->point, m->point_block);
+    const bool tests = tests_tiles(r, w);
+    const int64_t panels = block_padded(r, &r->point, m->point_block) / KIN_PANEL;
+    int32_t taken = 0;
+    job->taken = &taken;
+    for (int64_t first = 0; first * KIN_PANEL < points; first += taken) {
+        job->first_panel = (int32_t)first;
+        job->panel_count = (int32_t)call_panels(m, tests, panels - first);
+        taken = job->panel_count;
+        if (!fetches_ahead(m) && (first + taken) * KIN_PANEL < points) {
+            fetch_panels(job, first + CHUNK_PANELS);
+        }
+        run_chunk(r, w, m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests, job);
+        KIN_TRY(deliver_full(r, w, m));
+    }
+    return deliver_both(r, w, m);
+}
+
 kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block,
                             int64_t point_block)
 {
-    meeting m = meeting_of(r, w, row_block, point_block);
-    m.even = even_out(r, w, &m);
-    const int64_t rows = block_points(r, &r->row, row_block);
-    const int64_t points = block_points(r, &r->point, point_block);
-    take_rows(r, w, &m);
-    m.panels = kin_set_panels(m.points, point_block * r->block,
-                              block_padded(r, &r->point, point_block), w->panels);
-    set_limits(r, &m, false, &w->row);
-    if (m.collects_points) {
-        set_limits(r, &m, true, &w->point);
-    }
-    set_panel_halves(r, &m, &w->point);
-    set_row_tile_reach(w, rows);
+    const bool itself = r->graph && row_block == point_block;
+    meeting m;
     meeting sieve;
-    if (m.cast && has_sieve(r)) {
-        sieve = gate_meeting(r, &m);
-        set_gate(r, &w->gate, &sieve);
-        m.sieve = &sieve;
-        if (!m.collects_points) {
-            close_points(r, &m, &w->point);
-            close_points(r, &m, &w->gate.point);
-        }
+    begin(r, w, row_block, point_block, &m, &sieve);
+    w->pairs += block_points(r, &r->row, row_block) * block_points(r, &r->point, point_block);
+    if (itself) {
+        kin_tile_job job = make_job(r, w, &m);
+        KIN_TRY(meet_itself(r, w, &m, true, &job));
+        begin(r, w, row_block, point_block, &m, &sieve);
     }
-
     kin_tile_job job = make_job(r, w, &m);
-    w->pairs += rows * points;
-    if (r->graph && row_block == point_block) {
-        return meet_itself(r, w, &m, &job);
-    }
     job.strips = strips_of(r, w, &m);
-    const bool tests = tests_tiles(r, w);
-    const int64_t panels = block_padded(r, &r->point, point_block) / KIN_PANEL;
-    int32_t taken = 0;
-    job.taken = &taken;
-    for (int64_t first = 0; first * KIN_PANEL < points; first += taken) {
-        job.first_panel = (int32_t)first;
-        job.panel_count = (int32_t)call_panels(&m, tests, panels - first);
-        taken = job.panel_count;
-        if (!fetches_ahead(&m) && (first + taken) * KIN_PANEL < points) {
-            fetch_panels(&job, first + CHUNK_PANELS);
-        }
-        run_chunk(r, w, &m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests,
-                  &job);
-        KIN_TRY(deliver_full(r, w, &m));
-    }
-    return deliver_both(r, w, &m);
+    return itself ? meet_itself(r, w, &m, false, &job) : meet_others(r, w, &m, &job);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
