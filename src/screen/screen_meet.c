@@ -552,6 +552,7 @@ static void run_sieved(const kin_meet *r, const kin_meet_work *w, const meeting 
             gate->which[some.which_count] = (uint16_t)row;
             some.which_count += passed[row] != 0;
         }
+        memset(gate->which + some.which_count, 0, KIN_TILE_SOME * sizeof *gate->which);
         m->rows->frame->kernel->some(&some);
     }
 }
@@ -794,7 +795,7 @@ static void name_gate(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
     name_limits(layout, r->block, w->point.reach, &g->point);
     if (has_sieve(r)) {
         g->pairs = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *g->pairs);
-        g->which = kin_layout_array(layout, block + 1, sizeof *g->which);
+        g->which = kin_layout_array(layout, block + KIN_TILE_SOME, sizeof *g->which);
     } else {
         g->strips =
             kin_layout_array(layout, block / (KIN_GATE_PANELS * KIN_PANEL), sizeof *g->strips);

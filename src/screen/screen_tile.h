@@ -44,6 +44,7 @@ enum {
     KIN_BLOCK_STEP = 96, /* a multiple of every kernel's tile and of a panel */
     KIN_LINE_STEP = 16,
     KIN_TILE_KEPT = 16 * 256, /* pairs that a kernel may keep back until it ends */
+    KIN_TILE_SOME = 8,       /* rows that a kernel takes some of together, at most */
     KIN_GATE_GROUPS = 16,
     KIN_GATE_STRIP = 16,
     KIN_GATE_PANELS = 2,
@@ -136,8 +137,9 @@ typedef struct kin_tile_job {
     /* AMX, more steps than stay in tiles: by two panels of the block, which of its 16 rows are
      * multiplied, a bit each (gate); NULL: all */
     const uint64_t *strips;
-    const uint16_t *which; /* some: rows that meet the first panel, */
-    int32_t which_count;   /* and how many */
+    /* some: rows that meet the first panel, and how many; KIN_TILE_SOME more of any behind them */
+    const uint16_t *which;
+    int32_t which_count;
 } kin_tile_job;
 
 /* One row against points that lie as lines: their words one behind another. */
@@ -146,6 +148,7 @@ typedef struct kin_line_job {
     const uint32_t *lines; /* of a block of points */
     const uint16_t *which; /* of them */
     int64_t count;
+    int64_t behind;    /* further ones of `which`, which the next call takes */
     int32_t words;     /* of a line, a multiple of KIN_LINE_STEP; zeros behind the groups */
     kin_word *product; /* out: without the point's start */
 } kin_line_job;
