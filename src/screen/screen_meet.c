@@ -14,7 +14,8 @@
 /* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
  * limits tighten soon, and more where a row is looked at with all of them. */
 enum { CHUNK_PANELS = 2, PAIRS_A_ROW = 1, LOOKS_A_ROW = 8 };
-/* Of a block with itself so many pairs pass that looks at them singly take longer than fewer words. */
+/* Of a block with itself so many pairs pass their shadows (a tenth, and nine of ten tiles) that full
+ * rows of fewer words are sooner. */
 enum { LEAST_OWN_WORDS = 256 };
 
 static int64_t block_points(const kin_meet *r, const kin_meet_side *s, int64_t block)
@@ -759,16 +760,17 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
     meeting sieve;
     begin(r, w, row_block, point_block, &m, &sieve);
     w->pairs += block_points(r, &r->row, row_block) * block_points(r, &r->point, point_block);
-    if (itself) {
-        kin_tile_job job = make_job(r, w, &m);
-        KIN_TRY(meet_itself(r, w, &m, true, &job));
-        if (has_gate(r) || r->frame->groups >= LEAST_OWN_WORDS) {
-            begin(r, w, row_block, point_block, &m, &sieve);
-        }
-    }
     kin_tile_job job = make_job(r, w, &m);
-    job.strips = strips_of(r, w, &m);
-    return itself ? meet_itself(r, w, &m, false, &job) : meet_others(r, w, &m, &job);
+    if (!itself) {
+        job.strips = strips_of(r, w, &m);
+        return meet_others(r, w, &m, &job);
+    }
+    KIN_TRY(meet_itself(r, w, &m, true, &job));
+    if (looks(r) && r->frame->groups >= LEAST_OWN_WORDS) {
+        begin(r, w, row_block, point_block, &m, &sieve);
+        job = make_job(r, w, &m);
+    }
+    return meet_itself(r, w, &m, false, &job);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
