@@ -68,6 +68,26 @@ typedef struct kin_meet {
     void *take_arg;
 } kin_meet;
 
+/* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
+ * limits tighten soon, and more where a row is looked at with all of them. */
+enum { KIN_MEET_PANELS = 2, KIN_MEET_PAIRS_A_ROW = 1, KIN_MEET_LOOKS_A_ROW = 8 };
+
+/* Pairs whose shadows pass are looked at singly; or whole tiles; those pairs after a sieve. */
+static inline bool kin_meet_looks(const kin_meet *r)
+{
+    return r->row.cast != NULL && r->row.set->line > 0;
+}
+
+static inline bool kin_meet_has_gate(const kin_meet *r)
+{
+    return r->row.cast != NULL && r->row.set->line == 0;
+}
+
+static inline bool kin_meet_has_sieve(const kin_meet *r)
+{
+    return kin_meet_looks(r) && r->row.sieve != NULL;
+}
+
 /* A block of one side: limits as the kernel reads them. */
 typedef struct kin_meet_limits {
     double *reach;

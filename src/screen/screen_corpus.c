@@ -128,8 +128,7 @@ bool kin_prepare_drop_shadows(kith_ctx *ctx, kin_prepared *prepared, kith_status
     *status = KITH_OK;
     if (!in_panels) {
         kin_set_free(ctx, &prepared->set);
-        *status =
-            make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared);
+        *status = make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared);
     }
     return *status == KITH_OK;
 }

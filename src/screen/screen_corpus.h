@@ -24,8 +24,8 @@ enum { KIN_GATE_AXES = 4 * KIN_GATE_GROUPS - 1 };
 /* Axes, and the kernel that shadows are screened with. */
 typedef struct kin_shadow_choice {
     const kin_tile_kernel *kernel;
-    int32_t axes; /* 0: none; at most as many as a row has columns */
-    bool tiles;   /* kin_shadow's: of a kernel that has a gate, of at most KIN_GATE_AXES */
+    int32_t axes;  /* 0: none; at most as many as a row has columns */
+    bool tiles;    /* kin_shadow's: of a kernel that has a gate, of at most KIN_GATE_AXES */
     int32_t sieve; /* axes that are screened before, of a kernel that has a sieve; 0: none */
 } kin_shadow_choice;
 

@@ -3,19 +3,17 @@
  *      rows I  x  points J  ->  kernel  ->  logs  ->  lists of I (lock I), lists of J (lock J)
  *
  *      with shadows:            kernel on shadows  ->  logs  ->  full costs  ->  lists
- *      with a sieve:            kernel on fewer columns  ->  rows of each panel  ->  kernel on their shadows ...
- *      with shadows, by tiles:  kernel on shadows  ->  tiles  ->  kernel  ->  logs  ->  lists
+ *      with a sieve:            kernel on fewer columns  ->  rows of each panel  ->  kernel on
+ * their shadows ... with shadows, by tiles:  kernel on shadows  ->  tiles  ->  kernel  ->  logs  ->
+ * lists
  *
  * As long as a row has no limit, shadows discard nothing, so such a block meets in full. */
 #include "screen/screen.h"
 
 #include "base/base_size.h"
 
-/* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
- * limits tighten soon, and more where a row is looked at with all of them. */
-enum { CHUNK_PANELS = 2, PAIRS_A_ROW = 1, LOOKS_A_ROW = 8 };
-/* Of a block with itself so many pairs pass their shadows (a tenth, and nine of ten tiles) that full
- * rows of fewer words are sooner. */
+/* Of a block with itself so many pairs pass their shadows (a tenth, and nine of ten tiles) that
+ * full rows of fewer words are sooner. */
 enum { LEAST_OWN_WORDS = 256 };
 
 static int64_t block_points(const kin_meet *r, const kin_meet_side *s, int64_t block)
@@ -27,26 +25,6 @@ static int64_t block_points(const kin_meet *r, const kin_meet_side *s, int64_t b
 static int64_t block_padded(const kin_meet *r, const kin_meet_side *s, int64_t block)
 {
     return kin_min_i64(r->block, s->set->padded - block * r->block);
-}
-
-static bool looks(const kin_meet *r)
-{
-    return r->row.cast != NULL && r->row.set->line > 0;
-}
-
-static bool has_gate(const kin_meet *r)
-{
-    return r->row.cast != NULL && r->row.set->line == 0;
-}
-
-static bool has_sieve(const kin_meet *r)
-{
-    return looks(r) && r->row.sieve != NULL;
-}
-
-static int64_t pairs_a_row(const kin_meet *r)
-{
-    return looks(r) ? LOOKS_A_ROW : PAIRS_A_ROW;
 }
 
 typedef struct meeting {
@@ -415,8 +393,8 @@ static meeting gate_meeting(const kin_meet *r, const meeting *m)
     meeting g = *m;
     g.cast = true;
     g.even = false;
-    g.rows = has_sieve(r) ? r->row.sieve : r->row.cast;
-    g.points = has_sieve(r) ? r->point.sieve : r->point.cast;
+    g.rows = kin_meet_has_sieve(r) ? r->row.sieve : r->row.cast;
+    g.points = kin_meet_has_sieve(r) ? r->point.sieve : r->point.cast;
     set_worst(r, &g);
     return g;
 }
@@ -484,7 +462,7 @@ static void count_strips(const kin_meet *r, kin_meet_work *w, const meeting *m)
 static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
     kin_gate *gate = &w->gate;
-    if (!has_gate(r) || !has_limits(r, w, m)) {
+    if (!kin_meet_has_gate(r) || !has_limits(r, w, m)) {
         return NULL;
     }
     if (gate_rests(gate)) {
@@ -507,7 +485,7 @@ static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meet
 
 static int64_t full_log(const kin_meet *r, const meeting *m)
 {
-    return r->block * (m->cast ? LOOKS_A_ROW : PAIRS_A_ROW);
+    return r->block * (m->cast ? KIN_MEET_LOOKS_A_ROW : KIN_MEET_PAIRS_A_ROW);
 }
 
 /* The job of a pair of blocks, but for the rows and panels that a call takes. */
@@ -621,8 +599,8 @@ static kith_status meet_itself(const kin_meet *r, kin_meet_work *w, const meetin
                                kin_tile_job *job)
 {
     const int64_t rows = block_points(r, &r->row, m->row_block);
-    job->panel_count = CHUNK_PANELS;
-    for (int64_t first = 0; first < rows; first += CHUNK_PANELS * KIN_PANEL) {
+    job->panel_count = KIN_MEET_PANELS;
+    for (int64_t first = 0; first < rows; first += KIN_MEET_PANELS * KIN_PANEL) {
         const int64_t around = first / KIN_BLOCK_STEP * KIN_BLOCK_STEP;
         const int64_t behind = kin_min_i64(around + KIN_BLOCK_STEP, rows);
         job->first_panel = (int32_t)(first / KIN_PANEL);
@@ -649,14 +627,14 @@ static inline __attribute__((always_inline)) void fetch_panels(const kin_tile_jo
 {
     const int64_t words = (int64_t)job->groups * KIN_PANEL;
     kin_tile_fetch(job->panels + panel * words,
-                   CHUNK_PANELS * words * (int64_t)sizeof *job->panels);
+                   KIN_MEET_PANELS * words * (int64_t)sizeof *job->panels);
 }
 
 /* Panels of a call. Kernels of AMX fetch what comes next by themselves, begin and end each call
  * with strips that nothing runs beside, and say how many they took. */
 static int64_t call_panels(const meeting *m, bool tests, int64_t left)
 {
-    return kin_min_i64(tests || !fetches_ahead(m) ? CHUNK_PANELS : left, left);
+    return kin_min_i64(tests || !fetches_ahead(m) ? KIN_MEET_PANELS : left, left);
 }
 
 /* The block's rows for the unit, unless they are there already. */
@@ -667,7 +645,7 @@ static void take_rows(const kin_meet *r, kin_meet_work *w, const meeting *m)
     }
     const kin_frame *frame = m->rows->frame;
     const int64_t padded = block_padded(r, &r->row, m->row_block);
-    const bool some = m->cast && has_sieve(r);
+    const bool some = m->cast && kin_meet_has_sieve(r);
     (some ? frame->kernel->pack_some : frame->kernel->pack)(
         kin_set_panels(m->rows, m->row_block * r->block, padded, w->panels), frame->groups,
         (int32_t)padded, w->rows);
@@ -687,7 +665,7 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
     if (m.collects_points) {
         read_reach(r, &r->point, point_block, &w->point);
     }
-    m.cast = looks(r) && has_limits(r, w, &m);
+    m.cast = kin_meet_looks(r) && has_limits(r, w, &m);
     m.rows = m.cast ? r->row.cast : r->row.set;
     m.points = m.cast ? r->point.cast : r->point.set;
     set_worst(r, &m);
@@ -720,7 +698,7 @@ static void begin(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_
     }
     set_panel_halves(r, m, &w->point);
     set_row_tile_reach(w, block_points(r, &r->row, row_block));
-    if (m->cast && has_sieve(r)) {
+    if (m->cast && kin_meet_has_sieve(r)) {
         *sieve = gate_meeting(r, m);
         set_gate(r, &w->gate, sieve);
         m->sieve = sieve;
@@ -744,7 +722,7 @@ static kith_status meet_others(const kin_meet *r, kin_meet_work *w, const meetin
         job->panel_count = (int32_t)call_panels(m, tests, panels - first);
         taken = job->panel_count;
         if (!fetches_ahead(m) && (first + taken) * KIN_PANEL < points) {
-            fetch_panels(job, first + CHUNK_PANELS);
+            fetch_panels(job, first + KIN_MEET_PANELS);
         }
         run_chunk(r, w, m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests, job);
         KIN_TRY(deliver_full(r, w, m));
@@ -766,79 +744,9 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
         return meet_others(r, w, &m, &job);
     }
     KIN_TRY(meet_itself(r, w, &m, true, &job));
-    if (looks(r) && r->frame->groups >= LEAST_OWN_WORDS) {
+    if (kin_meet_looks(r) && r->frame->groups >= LEAST_OWN_WORDS) {
         begin(r, w, row_block, point_block, &m, &sieve);
         job = make_job(r, w, &m);
     }
     return meet_itself(r, w, &m, false, &job);
-}
-
-/* ---- Memory --------------------------------------------------------------------------------- */
-
-static void name_limits(kin_layout *layout, int64_t block, double *reach, kin_meet_limits *l)
-{
-    const uint64_t n = (uint64_t)block;
-    l->reach = reach;
-    l->limit = kin_layout_zeros(layout, n, sizeof *l->limit);
-    l->half = kin_layout_zeros(layout, n, sizeof *l->half);
-    l->panel_half = kin_layout_zeros(layout, n / KIN_PANEL, sizeof *l->panel_half);
-}
-
-/* A kernel may log all pairs of a block with CHUNK_PANELS panels, and those of tiles that it kept,
- * on top of what was not yet delivered. */
-int64_t kin_meet_log_room(const kin_meet *r)
-{
-    return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_TILE_KEPT + KIN_PANEL;
-}
-
-static void name_gate(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
-{
-    kin_gate *g = &w->gate;
-    const uint64_t block = (uint64_t)r->block;
-    const kin_set *set = has_sieve(r) ? r->row.sieve : r->row.cast;
-    g->rows = kin_layout_array(layout, block * (uint64_t)set->frame->groups, sizeof *g->rows);
-    name_limits(layout, r->block, w->row.reach, &g->row);
-    name_limits(layout, r->block, w->point.reach, &g->point);
-    if (has_sieve(r)) {
-        g->pairs = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *g->pairs);
-        g->which = kin_layout_array(layout, block + KIN_TILE_SOME, sizeof *g->which);
-    } else {
-        g->strips =
-            kin_layout_array(layout, block / (KIN_GATE_PANELS * KIN_PANEL), sizeof *g->strips);
-    }
-}
-
-static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
-{
-    log->order = kin_layout_array(layout, (uint64_t)room, sizeof *log->order);
-    log->pair = kin_layout_array(layout, (uint64_t)room, sizeof *log->pair);
-}
-
-void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
-{
-    const uint64_t block = (uint64_t)r->block;
-    const int32_t cast_groups = looks(r) ? r->row.cast->frame->groups : 0;
-    const int64_t groups = kin_max_i64(r->frame->groups, cast_groups);
-    int64_t capacity = r->row.lists->capacity;
-    if (r->point.lists != NULL) {
-        capacity = kin_max_i64(capacity, r->point.lists->capacity);
-    }
-    w->rows = kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->rows);
-    w->test = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *w->test);
-    w->row_tile_reach =
-        kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
-    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->row);
-    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->point);
-    kin_even_name(layout, r->block, &w->even);
-    name_log(layout, kin_meet_log_room(r), &w->row_log);
-    name_log(layout, kin_meet_log_room(r), &w->point_log);
-    if (has_gate(r) || has_sieve(r)) {
-        name_gate(layout, r, w);
-    }
-    if (looks(r)) {
-        w->panels =
-            kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->panels);
-        kin_look_name(layout, r->block, kin_meet_log_room(r), &w->look);
-    }
-    kin_list_scratch_name(layout, capacity, r->frame->cols, &w->scratch);
 }

@@ -38,8 +38,8 @@ enum { LEAST_GROUPS_OF_TILES = 80 };
  * (Fashion-MNIST: 0.7, 2 and 7 % of the pairs, 12, 21 and 38 % of strips of 16 by 32). */
 static const double SHARE_OF_TILES = 1.5;
 /* Of rows and panels this power of the share of pairs, about (6.7, 4.2, 2.2, 1.1 and 0.6 % of the
- * pairs, 17, 12, 7.7, 4.9 and 3.5 % of rows with 16 points); a word of a pair takes so many times as
- * long there. */
+ * pairs, 17, 12, 7.7, 4.9 and 3.5 % of rows with 16 points); a word of a pair takes so many times
+ * as long there. */
 static const double ROWS_OF_SIEVE = 0.65;
 static const double DEARER_ROWS = 1.5;
 enum { MOST_SIEVE = 64 };
@@ -54,7 +54,7 @@ typedef struct choosing {
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     int types;
     bool tiles;
-    bool sieves; /* a sieve is asked for, where a kernel has one */
+    bool sieves;           /* a sieve is asked for, where a kernel has one */
     double longest[STEPS]; /* of the sample in the span of 16, 32, ... axes */
     float far[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS];
     int32_t passed[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS]; /* of the sample, as tested */
@@ -285,7 +285,7 @@ static void set_frame(const kin_axes *a, const kin_prepared *corpus, const kin_t
 
 /* Of the first axes. */
 static kith_status make_one(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_choice choice,
-                        kin_axes *axes, kin_shadow *shadow)
+                            kin_axes *axes, kin_shadow *shadow)
 {
     kin_shadow made = shape_of(choice.axes, corpus->distance.cols);
     made.tiles = choice.tiles;
@@ -363,9 +363,8 @@ kith_status kin_shadow_learn(kith_ctx *ctx, const kin_prepared *corpus, const ki
         return corpus->groups.count > 0 ? take_given(ctx, corpus, job->given, shadow, sieve)
                                         : KITH_OK;
     }
-    return kin_shadow_may(&corpus->frame, corpus->groups.count, job)
-               ? learn(ctx, &l, shadow, sieve)
-               : KITH_OK;
+    return kin_shadow_may(&corpus->frame, corpus->groups.count, job) ? learn(ctx, &l, shadow, sieve)
+                                                                     : KITH_OK;
 }
 
 kin_shadow kin_shadow_shape(const kin_frame *frame)

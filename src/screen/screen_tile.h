@@ -44,7 +44,7 @@ enum {
     KIN_BLOCK_STEP = 96, /* a multiple of every kernel's tile and of a panel */
     KIN_LINE_STEP = 16,
     KIN_TILE_KEPT = 16 * 256, /* pairs that a kernel may keep back until it ends */
-    KIN_TILE_SOME = 8,       /* rows that a kernel takes some of together, at most */
+    KIN_TILE_SOME = 8,        /* rows that a kernel takes some of together, at most */
     KIN_GATE_GROUPS = 16,
     KIN_GATE_STRIP = 16,
     KIN_GATE_PANELS = 2,
@@ -168,7 +168,7 @@ typedef struct kin_tile_kernel {
     /* NULL, or for rows of KIN_GATE_GROUPS groups, blocks of at most KIN_GATE_ROWS: strips of a job
      * whose pairs are these, those left out of which none survives. No log is written. */
     void (*gate)(const kin_tile_job *job, uint64_t *strips);
-    /* NULL, or of integers that are broadcast (screen_tile_sieve.inc). Pairs by row and panel, a
+    /* NULL, or of integers that are broadcast (screen_tile_body.inc). Pairs by row and panel, a
      * bit each, from the job's first on: those that survive. No log is written. */
     void (*sieve)(const kin_tile_job *job, uint16_t *passed);
     /* As run, of some rows with one panel; rows from pack_some, as pack, one behind another. */
