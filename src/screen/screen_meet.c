@@ -3,9 +3,8 @@
  *      rows I  x  points J  ->  kernel  ->  logs  ->  lists of I (lock I), lists of J (lock J)
  *
  *      with shadows:            kernel on shadows  ->  logs  ->  full costs  ->  lists
- *      with a sieve:            kernel on fewer columns  ->  rows of each panel  ->  kernel on
- * their shadows ... with shadows, by tiles:  kernel on shadows  ->  tiles  ->  kernel  ->  logs  ->
- * lists
+ *      with a sieve before:     kernel on fewer columns  ->  rows by panel  ->  kernel on shadows
+ *      with shadows, by tiles:  kernel on shadows  ->  tiles  ->  kernel  ->  logs  ->  lists
  *
  * As long as a row has no limit, shadows discard nothing, so such a block meets in full. */
 #include "screen/screen.h"
