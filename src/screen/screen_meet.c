@@ -709,21 +709,22 @@ static void begin(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_
 }
 
 static kith_status meet_others(const kin_meet *r, kin_meet_work *w, const meeting *m,
-                               kin_tile_job *job)
+                               const kin_tile_job *all)
 {
+    kin_tile_job job = *all;
     const int64_t points = block_points(r, &r->point, m->point_block);
     const bool tests = tests_tiles(r, w);
     const int64_t panels = block_padded(r, &r->point, m->point_block) / KIN_PANEL;
     int32_t taken = 0;
-    job->taken = &taken;
+    job.taken = &taken;
     for (int64_t first = 0; first * KIN_PANEL < points; first += taken) {
-        job->first_panel = (int32_t)first;
-        job->panel_count = (int32_t)call_panels(m, tests, panels - first);
-        taken = job->panel_count;
+        job.first_panel = (int32_t)first;
+        job.panel_count = (int32_t)call_panels(m, tests, panels - first);
+        taken = job.panel_count;
         if (!fetches_ahead(m) && (first + taken) * KIN_PANEL < points) {
-            fetch_panels(job, first + KIN_MEET_PANELS);
+            fetch_panels(&job, first + KIN_MEET_PANELS);
         }
-        run_chunk(r, w, m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests, job);
+        run_chunk(r, w, m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests, &job);
         KIN_TRY(deliver_full(r, w, m));
     }
     return deliver_both(r, w, m);
