@@ -46,7 +46,7 @@ static void set_lost(const kin_set *cast, float *lost)
 static kith_status make(kith_ctx *ctx, const kin_shadow_job *job, kin_prepared *p)
 {
     kin_glance *glance = &p->glance;
-    KIN_TRY(kin_shadow_learn(ctx, p, job, &glance->shadow));
+    KIN_TRY(kin_shadow_learn(ctx, p, job, &glance->shadow, NULL));
     if (glance->shadow.axes == 0) {
         return KITH_OK;
     }

@@ -81,6 +81,8 @@ typedef struct made {
     const kin_cover *cover;
     const kin_shadow *shadow; /* NULL: the set is screened itself */
     const kin_set *cast;
+    const kin_shadow *sieve; /* no axes: none */
+    const kin_set *sieved;
 } made;
 
 /* After the corpus has its set: for a graph its own lists, for a search the queries'. */
@@ -90,7 +92,8 @@ static void plan_job(planning *p, const made *of)
     const kin_set *set = of->set;
     const bool graph = p->queries == NULL;
     const int64_t wanted = kin_request_ids(request, graph, p->corpus->rows);
-    const kin_meet_side own = {.set = set, .cast = of->cast, .cover = of->cover};
+    const kin_meet_side own = {
+        .set = set, .cast = of->cast, .sieve = of->sieved, .cover = of->cover};
     kin_screen screen = {.row = own,
                          .point = own,
                          .block = graph ? kin_screen_graph_block(set->frame, p->corpus->rows)
@@ -106,6 +109,7 @@ static void plan_job(planning *p, const made *of)
     kin_set asked =
         set->line > 0 ? kin_set_shape_lines(set->frame, stripe) : kin_set_shape(set->frame, stripe);
     kin_set asked_cast = {0};
+    kin_set asked_sieve = {0};
     kin_cover balls;
     plan_rows(p, p->queries, true);
     plan_vain(p);
@@ -115,6 +119,11 @@ static void plan_job(planning *p, const made *of)
         asked_cast = kin_set_shape(&of->shadow->frame, stripe);
         kin_shadow_cast_plan(&p->plan, of->shadow, &asked_cast, p->threads);
         screen.row.cast = &asked_cast;
+    }
+    if (of->sieved != NULL) {
+        asked_sieve = kin_set_shape(&of->sieve->frame, stripe);
+        kin_shadow_cast_plan(&p->plan, of->sieve, &asked_sieve, p->threads);
+        screen.row.sieve = &asked_sieve;
     }
     kin_cover_plan(&p->plan, &asked, p->threads, &balls);
     screen.row.set = &asked;
@@ -138,19 +147,28 @@ static void plan_shadows(planning *p, const kin_frame *frame)
     const uint64_t before = kin_layout_mark(&p->plan);
     kin_set panels = kin_set_shape(frame, p->known.distinct);
     kin_shadow shadow = kin_shadow_shape(frame);
+    kin_shadow sieve = kin_shadow_sieve_shape(frame);
+    const bool sieves = sieve.axes > 0;
     kin_set rows = shadow.tiles ? panels : kin_set_shape_lines(frame, p->known.distinct);
     kin_set cast = kin_set_shape(&shadow.frame, p->known.distinct);
+    kin_set sieved = kin_set_shape(&sieve.frame, sieves ? p->known.distinct : 0);
     kin_cover cover;
     plan_unknown(p, panels.points);
     kin_cover_plan(&p->plan, &panels, p->threads, &cover);
     const uint64_t covered = kin_layout_mark(&p->plan);
     kin_set_plan(&p->plan, &panels, p->threads);
-    kin_shadow_learn_plan(&p->plan, &panels, job.k, p->threads, &shadow);
+    kin_shadow_learn_plan(&p->plan, &panels, job.k, p->threads, &shadow, &sieve);
     kin_layout_back(&p->plan, covered);
     kin_shadow_plan(&p->plan, &shadow);
+    if (sieves) {
+        kin_shadow_plan(&p->plan, &sieve);
+    }
     kin_set_plan(&p->plan, &rows, p->threads);
     kin_shadow_cast_plan(&p->plan, &shadow, &cast, p->threads);
-    plan_job(p, &(made){&rows, &cover, &shadow, &cast});
+    if (sieves) {
+        kin_shadow_cast_plan(&p->plan, &sieve, &sieved, p->threads);
+    }
+    plan_job(p, &(made){&rows, &cover, &shadow, &cast, &sieve, sieves ? &sieved : NULL});
     kin_layout_back(&p->plan, before);
 }
 

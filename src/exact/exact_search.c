@@ -155,6 +155,7 @@ static kin_meet_side side_of(const kin_prepared *prepared, uint32_t flags, kin_l
 {
     return (kin_meet_side){.set = &prepared->set,
                            .cast = prepared->cast.points > 0 ? &prepared->cast : NULL,
+                           .sieve = prepared->sieve.points > 0 ? &prepared->sieve : NULL,
                            .lists = lists,
                            .cover = (flags & KITH_NO_SKIP) != 0 ? NULL : &prepared->cover};
 }

@@ -224,6 +224,76 @@ static kith_status strip(void *arg, int64_t task, int32_t thread)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
+static void name_limits(kin_layout *layout, int64_t block, double *reach, kin_meet_limits *l)
+{
+    const uint64_t n = (uint64_t)block;
+    l->reach = reach;
+    l->limit = kin_layout_zeros(layout, n, sizeof *l->limit);
+    l->half = kin_layout_zeros(layout, n, sizeof *l->half);
+    l->panel_half = kin_layout_zeros(layout, n / KIN_PANEL, sizeof *l->panel_half);
+}
+
+/* A kernel may log all pairs of a block with KIN_MEET_PANELS panels, and those of tiles that it
+ * kept, on top of what was not yet delivered. */
+int64_t kin_meet_log_room(const kin_meet *r)
+{
+    return r->block * (KIN_MEET_PANELS * KIN_PANEL +
+                       (kin_meet_looks(r) ? KIN_MEET_LOOKS_A_ROW : KIN_MEET_PAIRS_A_ROW)) +
+           KIN_TILE_KEPT + KIN_PANEL;
+}
+
+static void name_gate(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
+{
+    kin_gate *g = &w->gate;
+    const uint64_t block = (uint64_t)r->block;
+    const kin_set *set = kin_meet_has_sieve(r) ? r->row.sieve : r->row.cast;
+    g->rows = kin_layout_array(layout, block * (uint64_t)set->frame->groups, sizeof *g->rows);
+    name_limits(layout, r->block, w->row.reach, &g->row);
+    name_limits(layout, r->block, w->point.reach, &g->point);
+    if (kin_meet_has_sieve(r)) {
+        g->pairs = kin_layout_array(layout, KIN_MEET_PANELS * block, sizeof *g->pairs);
+        g->which = kin_layout_array(layout, block + KIN_TILE_SOME, sizeof *g->which);
+    } else {
+        g->strips =
+            kin_layout_array(layout, block / (KIN_GATE_PANELS * KIN_PANEL), sizeof *g->strips);
+    }
+}
+
+static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
+{
+    log->order = kin_layout_array(layout, (uint64_t)room, sizeof *log->order);
+    log->pair = kin_layout_array(layout, (uint64_t)room, sizeof *log->pair);
+}
+
+void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
+{
+    const uint64_t block = (uint64_t)r->block;
+    const int32_t cast_groups = kin_meet_looks(r) ? r->row.cast->frame->groups : 0;
+    const int64_t groups = kin_max_i64(r->frame->groups, cast_groups);
+    int64_t capacity = r->row.lists->capacity;
+    if (r->point.lists != NULL) {
+        capacity = kin_max_i64(capacity, r->point.lists->capacity);
+    }
+    w->rows = kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->rows);
+    w->test = kin_layout_array(layout, KIN_MEET_PANELS * block, sizeof *w->test);
+    w->row_tile_reach =
+        kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
+    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->row);
+    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->point);
+    kin_even_name(layout, r->block, &w->even);
+    name_log(layout, kin_meet_log_room(r), &w->row_log);
+    name_log(layout, kin_meet_log_room(r), &w->point_log);
+    if (kin_meet_has_gate(r) || kin_meet_has_sieve(r)) {
+        name_gate(layout, r, w);
+    }
+    if (kin_meet_looks(r)) {
+        w->panels =
+            kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->panels);
+        kin_look_name(layout, r->block, kin_meet_log_room(r), &w->look);
+    }
+    kin_list_scratch_name(layout, capacity, r->frame->cols, &w->scratch);
+}
+
 static void name_arrays(kin_layout *layout, void *job)
 {
     run *r = job;

@@ -15,6 +15,9 @@ typedef struct kin_meet_side {
      * shadows pass are looked at one by one; where they lie in panels, tiles that have such a pair
      * are. */
     const kin_set *cast;
+    /* shadows of fewer columns, or NULL: only rows that have a pair that passes them with some
+     * panel meet it in `cast`; where the set's rows lie as lines alone */
+    const kin_set *sieve;
     kin_lists *lists;       /* candidates of the other end for each row; NULL: not wanted */
     const kin_cover *cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
     pthread_mutex_t *locks; /* one a block */
@@ -64,6 +67,26 @@ typedef struct kin_meet {
                         int64_t point_first);
     void *take_arg;
 } kin_meet;
+
+/* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
+ * limits tighten soon, and more where a row is looked at with all of them. */
+enum { KIN_MEET_PANELS = 2, KIN_MEET_PAIRS_A_ROW = 1, KIN_MEET_LOOKS_A_ROW = 8 };
+
+/* Pairs whose shadows pass are looked at singly; or whole tiles; those pairs after a sieve. */
+static inline bool kin_meet_looks(const kin_meet *r)
+{
+    return r->row.cast != NULL && r->row.set->line > 0;
+}
+
+static inline bool kin_meet_has_gate(const kin_meet *r)
+{
+    return r->row.cast != NULL && r->row.set->line == 0;
+}
+
+static inline bool kin_meet_has_sieve(const kin_meet *r)
+{
+    return kin_meet_looks(r) && r->row.sieve != NULL;
+}
 
 /* A block of one side: limits as the kernel reads them. */
 typedef struct kin_meet_limits {
@@ -139,12 +162,14 @@ void kin_look_name(kin_layout *layout, int64_t block, int64_t most, kin_look *lo
 /* Puts the full costs into a log, whose pairs then stand row by row; padding is left out. */
 void kin_look_costs(const kin_look *look, const kin_look_blocks *at, kin_tile_log *log);
 
-/* A thread's room for tiles of pairs whose shadows pass. */
+/* A thread's room for what is screened first: tiles of shadows, or a sieve. */
 typedef struct kin_gate {
     uint32_t *rows; /* shadows of the block for the unit, */
     int64_t packed; /* 1 + its number */
     kin_meet_limits row;
     kin_meet_limits point;
+    uint16_t *pairs;  /* of a sieve, those that passed, by row and panel; */
+    uint16_t *which;  /* the rows of one panel that have some */
     uint64_t *strips; /* kin_tile_job's */
     int64_t tests;    /* of strips, lately, */
     int64_t passed;   /* and how many passed */

@@ -116,26 +116,66 @@ static double dot(const double *a, const double *b, int64_t n)
     return all;
 }
 
-/* Gram-Schmidt; once loses some of it where axes are nearly alike, twice does not. An axis of which
- * nothing is left becomes zero, on which nothing falls. */
-static void orthonormalise(const kin_axes *a, int times)
+static void subtract(const kin_axes *a, const double *other, double *own)
 {
-    for (int32_t j = 0; j < a->count; j++) {
-        double *own = a->axes + j * a->wide;
-        const double before = dot(own, own, a->wide);
-        for (int32_t i = 0; i < times * j; i++) {
-            const double *other = a->axes + i % j * a->wide;
-            const double part = dot(own, other, a->wide);
-            for (int64_t c = 0; c < a->wide; c++) {
-                own[c] -= part * other[c];
+    const double part = dot(own, other, a->wide);
+    for (int64_t c = 0; c < a->wide; c++) {
+        own[c] -= part * other[c];
+    }
+}
+
+/* An axis of which nothing is left becomes zero, on which nothing falls. */
+static void normalise(const kin_axes *a, double before, double *own)
+{
+    const double left = dot(own, own, a->wide);
+    const double scale = left > before * 0x1p-60 && left > 0x1p-900 ? 1.0 / sqrt(left) : 0.0;
+    for (int64_t c = 0; c < a->wide; c++) {
+        own[c] *= scale;
+    }
+}
+
+enum { STEP = KIN_AXES_STEP };
+
+typedef struct orthogonal {
+    const kin_axes *axes;
+    double *before; /* what each axis was long, squared */
+    int32_t first;  /* of a few that are orthonormal, which is taken from those behind */
+    int32_t last;
+} orthogonal;
+
+static kith_status take_away(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    const orthogonal *o = arg;
+    double *own = o->axes->axes + (o->last + task) * o->axes->wide;
+    if (o->first == 0) {
+        o->before[o->last + task] = dot(own, own, o->axes->wide);
+    }
+    for (int32_t i = o->first; i < o->last; i++) {
+        subtract(o->axes, o->axes->axes + i * o->axes->wide, own);
+    }
+    return KITH_OK;
+}
+
+/* Gram-Schmidt, some axes at a time; once loses some of it where axes are nearly alike, twice does
+ * not. */
+static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, int times)
+{
+    for (int time = 0; time < times; time++) {
+        for (int32_t first = 0; first < a->count; first += STEP) {
+            orthogonal o = {a, a->mix, first, (int32_t)kin_min_i64(first + STEP, a->count)};
+            for (int32_t j = first; j < o.last; j++) {
+                double *own = a->axes + j * a->wide;
+                const double before = first == 0 ? dot(own, own, a->wide) : o.before[j];
+                for (int32_t i = first; i < j; i++) {
+                    subtract(a, a->axes + i * a->wide, own);
+                }
+                normalise(a, before, own);
             }
-        }
-        const double left = dot(own, own, a->wide);
-        const double scale = left > before * 0x1p-60 && left > 0x1p-900 ? 1.0 / sqrt(left) : 0.0;
-        for (int64_t c = 0; c < a->wide; c++) {
-            own[c] *= scale;
+            KIN_TRY(kin_parallel(ctx, "prepare", a->count - o.last, take_away, &o));
         }
     }
+    return KITH_OK;
 }
 
 static void set_basis(const kin_axes *a)
@@ -187,7 +227,7 @@ static kith_status iterate(kith_ctx *ctx, kin_axes *a)
     projecting p = {.axes = a, .columns = true};
     KIN_TRY(project_rows(ctx, a, KIN_AXES_SAMPLE));
     KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, project_some, &p));
-    orthonormalise(a, 1);
+    KIN_TRY(orthonormalise(ctx, a, 1));
     set_basis(a);
     return KITH_OK;
 }
@@ -312,7 +352,28 @@ void kin_axes_shadow(const kin_axes *a, int64_t i, double *values)
     values[a->count] = sqrt(fmax(rest_sq, 0.0));
 }
 
-/* Column c of the axes times a random matrix; then they are made orthonormal. */
+/* Some columns of the axes times a random matrix. */
+static kith_status mix_some(void *arg, int64_t task, int32_t thread)
+{
+    const kin_axes *a = arg;
+    double *mixed = a->sums + thread * KIN_PROJECT_ROWS * a->padded;
+    double *own = a->axes + task * KIN_PROJECT_ROWS;
+    for (int64_t j = 0; j < a->count; j++) {
+        double sum[KIN_PROJECT_ROWS] = {0.0};
+        for (int64_t i = 0; i < a->count; i++) {
+            for (int c = 0; c < KIN_PROJECT_ROWS; c++) {
+                sum[c] += a->mix[j * a->count + i] * own[i * a->wide + c];
+            }
+        }
+        memcpy(mixed + j * KIN_PROJECT_ROWS, sum, sizeof sum);
+    }
+    for (int64_t j = 0; j < a->count; j++) {
+        memcpy(own + j * a->wide, mixed + j * KIN_PROJECT_ROWS, KIN_PROJECT_ROWS * sizeof *own);
+    }
+    return KITH_OK;
+}
+
+/* The axes times a random matrix; then they are made orthonormal. */
 kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *a)
 {
     a->count = count;
@@ -321,19 +382,8 @@ kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *a)
     for (int64_t i = 0; i < (int64_t)count * count; i++) {
         a->mix[i] = noise(&state) + noise(&state);
     }
-    for (int64_t c = 0; c < a->wide; c++) {
-        for (int64_t j = 0; j < count; j++) {
-            double sum = 0.0;
-            for (int64_t i = 0; i < count; i++) {
-                sum += a->mix[j * count + i] * a->axes[i * a->wide + c];
-            }
-            a->sums[j] = sum;
-        }
-        for (int32_t j = 0; j < count; j++) {
-            a->axes[j * a->wide + c] = a->sums[j];
-        }
-    }
-    orthonormalise(a, 2);
+    KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, mix_some, a));
+    KIN_TRY(orthonormalise(ctx, a, 2));
     memset(a->basis, 0, (size_t)(a->wide * a->padded) * sizeof *a->basis);
     set_basis(a);
     return project_rows(ctx, a, KIN_AXES_SAMPLE);

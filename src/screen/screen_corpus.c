@@ -5,14 +5,20 @@
 
 /* The rounded rows: in panels, or, where there are shadows but of tiles, as lines, and the shadows.
  */
-static kith_status make_set(kith_ctx *ctx, const kin_shadow *shadow, const uint32_t *ids,
+static kith_status make_set(kith_ctx *ctx, const kin_prepared *corpus, const uint32_t *ids,
                             int64_t points, kin_prepared *p)
 {
+    const kin_shadow *shadow = &corpus->shadow;
     const bool cast = shadow->axes > 0;
     const kin_set shape = cast && !shadow->tiles ? kin_set_shape_lines(&p->frame, points)
                                                  : kin_set_shape(&p->frame, points);
     KIN_TRY(kin_set_make(ctx, shape, &p->rows, ids, &p->set));
-    return cast ? kin_shadow_cast(ctx, shadow, p, ids, points, &p->cast) : KITH_OK;
+    if (cast) {
+        KIN_TRY(kin_shadow_cast(ctx, shadow, p, ids, points, &p->cast));
+    }
+    return corpus->sieve_shadow.axes > 0
+               ? kin_shadow_cast(ctx, &corpus->sieve_shadow, p, ids, points, &p->sieve)
+               : KITH_OK;
 }
 
 /* From the cheapest type up, until one is fine enough. The last one has to do, unless it is in
@@ -29,8 +35,7 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
                                             &prepared->stats));
         }
         prepared->frame = kin_frame_make(&prepared->distance, ladder[i], false, &prepared->stats);
-        KIN_TRY(
-            make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared));
+        KIN_TRY(make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared));
         kin_type_verdict verdict;
         const bool last = i + 1 == count;
         KIN_TRY(kin_type_try(ctx, prepared, k, last ? NULL : ladder[i + 1], &verdict));
@@ -46,7 +51,7 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
 static kith_status round_integers(kith_ctx *ctx, kin_prepared *prepared)
 {
     prepared->frame = kin_frame_make(&prepared->distance, kin_type_integer(ctx->isa), true, NULL);
-    return make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
+    return make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared);
 }
 
 kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared *prepared)
@@ -112,6 +117,8 @@ bool kin_prepare_drop_shadows(kith_ctx *ctx, kin_prepared *prepared, kith_status
     }
     const bool in_panels = prepared->shadow.tiles; /* the set is what it was without them */
     kin_forgive(ctx);
+    kin_set_free(ctx, &prepared->sieve);
+    kin_shadow_free(ctx, &prepared->sieve_shadow);
     kin_set_free(ctx, &prepared->cast);
     kin_shadow_free(ctx, &prepared->shadow);
     ctx->report.skipped_share = 0.0;
@@ -121,8 +128,7 @@ bool kin_prepare_drop_shadows(kith_ctx *ctx, kin_prepared *prepared, kith_status
     *status = KITH_OK;
     if (!in_panels) {
         kin_set_free(ctx, &prepared->set);
-        *status =
-            make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
+        *status = make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared);
     }
     return *status == KITH_OK;
 }
@@ -130,14 +136,14 @@ bool kin_prepare_drop_shadows(kith_ctx *ctx, kin_prepared *prepared, kith_status
 kith_status kin_prepare_shadows(kith_ctx *ctx, const kin_shadow_job *job, kin_prepared *prepared)
 {
     const int64_t start = kin_clock_ns();
-    kith_status status = kin_shadow_learn(ctx, prepared, job, &prepared->shadow);
+    kith_status status =
+        kin_shadow_learn(ctx, prepared, job, &prepared->shadow, &prepared->sieve_shadow);
     if (status == KITH_OK && prepared->shadow.tiles) {
         status = kin_shadow_cast(ctx, &prepared->shadow, prepared, prepared->order,
                                  prepared->groups.count, &prepared->cast);
     } else if (status == KITH_OK && prepared->shadow.axes > 0) {
         kin_set_free(ctx, &prepared->set); /* that in panels gives way */
-        status =
-            make_set(ctx, &prepared->shadow, prepared->order, prepared->groups.count, prepared);
+        status = make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared);
     }
     if (lacks_memory(status) && prepared->shadow.axes == 0) {
         kin_forgive(ctx);
@@ -156,10 +162,11 @@ kith_status kin_prepare_queries(kith_ctx *ctx, const kin_prepared *corpus, int64
     const int64_t start = kin_clock_ns();
     const uint32_t *ids = prepared->order + first;
     kin_cover_free(ctx, &prepared->cover);
+    kin_set_free(ctx, &prepared->sieve);
     kin_set_free(ctx, &prepared->cast);
     kin_set_free(ctx, &prepared->set);
     prepared->frame = corpus->frame;
-    KIN_TRY(make_set(ctx, &corpus->shadow, ids, count, prepared));
+    KIN_TRY(make_set(ctx, corpus, ids, count, prepared));
     KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;

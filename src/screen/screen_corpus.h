@@ -24,8 +24,9 @@ enum { KIN_GATE_AXES = 4 * KIN_GATE_GROUPS - 1 };
 /* Axes, and the kernel that shadows are screened with. */
 typedef struct kin_shadow_choice {
     const kin_tile_kernel *kernel;
-    int32_t axes; /* 0: none; at most as many as a row has columns */
-    bool tiles;   /* kin_shadow's: of a kernel that has a gate, of at most KIN_GATE_AXES */
+    int32_t axes;  /* 0: none; at most as many as a row has columns */
+    bool tiles;    /* kin_shadow's: of a kernel that has a gate, of at most KIN_GATE_AXES */
+    int32_t sieve; /* axes that are screened before, of a kernel that has a sieve; 0: none */
 } kin_shadow_choice;
 
 /* What a corpus is prepared for. */
@@ -42,17 +43,20 @@ typedef struct kin_shadow_job {
 /* Whether a corpus of this frame may have shadows: the job is long enough to learn before it. */
 bool kin_shadow_may(const kin_frame *frame, int64_t points, const kin_shadow_job *job);
 /* A basis from a sample of the corpus' rows, of as many axes as take least for a job, by a trial;
- * none where full rows are screened sooner. */
+ * none where full rows are screened sooner. sieve: one of fewer axes that is screened before it,
+ * where it has any; NULL: it is not asked for. */
 kith_status kin_shadow_learn(kith_ctx *ctx, const kin_prepared *corpus, const kin_shadow_job *job,
-                             kin_shadow *shadow);
+                             kin_shadow *shadow, kin_shadow *sieve);
 /* The shadows of `points` rows of `prepared`, which may be the corpus' or queries'. */
 kith_status kin_shadow_cast(kith_ctx *ctx, const kin_shadow *shadow, const kin_prepared *prepared,
                             const uint32_t *ids, int64_t points, kin_set *set);
 /* The shape of the shadows that take most of those that may be chosen. */
 kin_shadow kin_shadow_shape(const kin_frame *frame);
+/* The same of a sieve; no axes: there is none. */
+kin_shadow kin_shadow_sieve_shape(const kin_frame *frame);
 /* What learning holds beside the corpus' set, and leaves; and casting. */
 void kin_shadow_learn_plan(kin_layout *plan, const kin_set *set, int64_t k, int32_t threads,
-                           kin_shadow *shape);
+                           kin_shadow *shape, kin_shadow *sieve);
 void kin_shadow_plan(kin_layout *plan, kin_shadow *shape);
 void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, kin_set *cast,
                           int32_t threads);

@@ -44,17 +44,15 @@ static int32_t order_of_cost(const kin_set *rows, const kin_set *points, int64_t
 }
 
 static void cost_row(const kin_look *look, const kin_look_blocks *at, int64_t first, int64_t last,
-                     kin_tile_log *log)
+                     int64_t count, kin_tile_log *log)
 {
     const kin_tile_kernel *kernel = at->rows->frame->kernel;
     const int64_t row = at->first_row + (look->pairs[first] >> 16);
-    for (int64_t i = first; i < last; i++) {
-        look->which[i] = (uint16_t)(look->pairs[i] & 0xffff);
-    }
     const kin_line_job job = {.row = at->rows->lines + row * at->rows->line,
                               .lines = at->points->lines + at->first_point * at->points->line,
                               .which = look->which + first,
                               .count = last - first,
+                              .behind = count - last,
                               .words = at->points->line,
                               .product = look->product + first};
     kernel->lines(&job);
@@ -69,9 +67,12 @@ void kin_look_costs(const kin_look *look, const kin_look_blocks *at, kin_tile_lo
 {
     const int64_t count = sort_by_row(look, at, log);
     int64_t first = 0;
+    for (int64_t i = 0; i < count; i++) {
+        look->which[i] = (uint16_t)(look->pairs[i] & 0xffff);
+    }
     while (first < count) {
         const int64_t last = look->begin[look->pairs[first] >> 16];
-        cost_row(look, at, first, last, log);
+        cost_row(look, at, first, last, count, log);
         first = last;
     }
     log->count = count;

@@ -3,6 +3,7 @@
  *      rows I  x  points J  ->  kernel  ->  logs  ->  lists of I (lock I), lists of J (lock J)
  *
  *      with shadows:            kernel on shadows  ->  logs  ->  full costs  ->  lists
+ *      with a sieve before:     kernel on fewer columns  ->  rows by panel  ->  kernel on shadows
  *      with shadows, by tiles:  kernel on shadows  ->  tiles  ->  kernel  ->  logs  ->  lists
  *
  * As long as a row has no limit, shadows discard nothing, so such a block meets in full. */
@@ -10,9 +11,9 @@
 
 #include "base/base_size.h"
 
-/* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
- * limits tighten soon, and more where a row is looked at with all of them. */
-enum { CHUNK_PANELS = 2, PAIRS_A_ROW = 1, LOOKS_A_ROW = 8 };
+/* Of a block with itself so many pairs pass their shadows (a tenth, and nine of ten tiles) that
+ * full rows of fewer words are sooner. */
+enum { LEAST_OWN_WORDS = 256 };
 
 static int64_t block_points(const kin_meet *r, const kin_meet_side *s, int64_t block)
 {
@@ -25,21 +26,6 @@ static int64_t block_padded(const kin_meet *r, const kin_meet_side *s, int64_t b
     return kin_min_i64(r->block, s->set->padded - block * r->block);
 }
 
-static bool looks(const kin_meet *r)
-{
-    return r->row.cast != NULL && r->row.set->line > 0;
-}
-
-static bool has_gate(const kin_meet *r)
-{
-    return r->row.cast != NULL && r->row.set->line == 0;
-}
-
-static int64_t pairs_a_row(const kin_meet *r)
-{
-    return looks(r) ? LOOKS_A_ROW : PAIRS_A_ROW;
-}
-
 typedef struct meeting {
     int64_t row_block;
     int64_t point_block;
@@ -47,7 +33,8 @@ typedef struct meeting {
     bool even;           /* the bound's parts stand in the terms */
     const kin_set *rows; /* as the unit sees them */
     const kin_set *points;
-    const uint32_t *panels; /* of the points' block */
+    const struct meeting *sieve; /* that of shadows of fewer columns, or NULL */
+    const uint32_t *panels;      /* of the points' block */
     kin_bound_row row_worst;
     kin_bound_row point_worst;
     bool collects_points;
@@ -137,11 +124,9 @@ static kin_bound_row worst_of(const kin_set *seen, int64_t first, int64_t count)
     return worst;
 }
 
-/* The sets of a meeting, and the worst of their blocks. */
-static void set_sets(const kin_meet *r, meeting *m)
+/* The worst of the blocks of a meeting's sets. */
+static void set_worst(const kin_meet *r, meeting *m)
 {
-    m->rows = m->cast ? r->row.cast : r->row.set;
-    m->points = m->cast ? r->point.cast : r->point.set;
     if (m->collects_points) {
         m->row_worst =
             worst_of(m->rows, m->row_block * r->block, block_points(r, &r->row, m->row_block));
@@ -378,7 +363,8 @@ static bool apart(const kin_meet *r, kin_meet_work *w, const meeting *m, int64_t
 
 /* ---- A gate ----------------------------------------------------------------------------------
  *
- * Where whole tiles are looked at, shadows say which. */
+ * Where whole tiles are looked at, shadows say which; and shadows of fewer columns which rows meet
+ * which panels. */
 
 /* Where they leave out too few, they rest for a meeting, and each time that it is so again for
  * twice as many. */
@@ -406,8 +392,54 @@ static meeting gate_meeting(const kin_meet *r, const meeting *m)
     meeting g = *m;
     g.cast = true;
     g.even = false;
-    set_sets(r, &g);
+    g.rows = kin_meet_has_sieve(r) ? r->row.sieve : r->row.cast;
+    g.points = kin_meet_has_sieve(r) ? r->point.sieve : r->point.cast;
+    set_worst(r, &g);
     return g;
+}
+
+/* No point takes anything. */
+static void close_points(const kin_meet *r, const meeting *m, kin_meet_limits *l)
+{
+    for (int64_t i = 0; i < block_padded(r, &r->point, m->point_block); i++) {
+        kin_limit_close(false, &l->limit[i], &l->half[i]);
+    }
+}
+
+/* The block's rows and limits of both sides as the gate's kernel takes them. */
+static void set_gate(const kin_meet *r, kin_gate *gate, const meeting *g)
+{
+    const kin_frame *frame = g->rows->frame;
+    const int64_t padded = block_padded(r, &r->row, g->row_block);
+    if (gate->packed != g->row_block + 1) {
+        frame->kernel->pack(kin_set_panels(g->rows, g->row_block * r->block, padded, NULL),
+                            frame->groups, (int32_t)padded, gate->rows);
+        gate->packed = g->row_block + 1;
+    }
+    set_limits(r, g, false, &gate->row);
+    if (g->collects_points) {
+        set_limits(r, g, true, &gate->point);
+    }
+}
+
+/* All rows of the block, and all panels of the other. */
+static kin_tile_job gate_job(const kin_meet *r, const kin_gate *gate, const meeting *g)
+{
+    const int64_t row_first = g->row_block * r->block;
+    const int64_t point_first = g->point_block * r->block;
+    const int64_t points = block_padded(r, &r->point, g->point_block);
+    return (kin_tile_job){.rows = gate->rows,
+                          .panels = kin_set_panels(g->points, point_first, points, NULL),
+                          .groups = g->rows->frame->groups,
+                          .row_count = (int32_t)block_padded(r, &r->row, g->row_block),
+                          .real_rows = (int32_t)block_points(r, &r->row, g->row_block),
+                          .panel_count = (int32_t)(points / KIN_PANEL),
+                          .half_term = g->rows->half_term + row_first,
+                          .row_half = gate->row.half,
+                          .start = g->points->start + point_first,
+                          .col_limit = gate->point.limit,
+                          .col_half = gate->point.half,
+                          .panel_half = gate->point.panel_half};
 }
 
 static void count_strips(const kin_meet *r, kin_meet_work *w, const meeting *m)
@@ -429,7 +461,7 @@ static void count_strips(const kin_meet *r, kin_meet_work *w, const meeting *m)
 static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
     kin_gate *gate = &w->gate;
-    if (!has_gate(r) || !has_limits(r, w, m)) {
+    if (!kin_meet_has_gate(r) || !has_limits(r, w, m)) {
         return NULL;
     }
     if (gate_rests(gate)) {
@@ -438,36 +470,12 @@ static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meet
         return NULL;
     }
     const meeting g = gate_meeting(r, m);
-    const int64_t row_first = m->row_block * r->block;
-    const int64_t point_first = m->point_block * r->block;
-    const kin_tile_kernel *kernel = g.rows->frame->kernel;
-    const int64_t padded = block_padded(r, &r->row, m->row_block);
-    const int64_t panels = block_padded(r, &r->point, m->point_block) / KIN_PANEL;
-    if (gate->packed != m->row_block + 1) {
-        kernel->pack(kin_set_panels(g.rows, row_first, padded, NULL), KIN_GATE_GROUPS,
-                     (int32_t)padded, gate->rows);
-        gate->packed = m->row_block + 1;
-    }
-    set_limits(r, &g, false, &gate->row);
-    if (m->collects_points) {
-        set_limits(r, &g, true, &gate->point);
-    }
+    set_gate(r, gate, &g);
     set_panel_halves(r, &g, &gate->point);
-    const kin_tile_job job = {.rows = gate->rows,
-                              .panels =
-                                  kin_set_panels(g.points, point_first, panels * KIN_PANEL, NULL),
-                              .groups = KIN_GATE_GROUPS,
-                              .row_count = (int32_t)padded,
-                              .real_rows = (int32_t)block_points(r, &r->row, m->row_block),
-                              .panel_count = (int32_t)panels,
-                              .half_term = g.rows->half_term + row_first,
-                              .row_half = gate->row.half,
-                              .start = g.points->start + point_first,
-                              .col_limit = gate->point.limit,
-                              .panel_half = gate->point.panel_half,
-                              .test = w->test,
-                              .col_log = m->collects_points ? &w->point_log : NULL};
-    kernel->gate(&job, gate->strips);
+    kin_tile_job job = gate_job(r, gate, &g);
+    job.test = w->test;
+    job.col_log = m->collects_points ? &w->point_log : NULL;
+    g.rows->frame->kernel->gate(&job, gate->strips);
     count_strips(r, w, m);
     return gate->strips;
 }
@@ -476,7 +484,7 @@ static const uint64_t *strips_of(const kin_meet *r, kin_meet_work *w, const meet
 
 static int64_t full_log(const kin_meet *r, const meeting *m)
 {
-    return r->block * (m->cast ? LOOKS_A_ROW : PAIRS_A_ROW);
+    return r->block * (m->cast ? KIN_MEET_LOOKS_A_ROW : KIN_MEET_PAIRS_A_ROW);
 }
 
 /* The job of a pair of blocks, but for the rows and panels that a call takes. */
@@ -489,6 +497,7 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
         .start = m->even ? w->even.start : m->points->start + point_first,
         .odd = m->points->odd + point_first,
         .col_limit = w->point.limit,
+        .col_half = w->point.half,
         .panel_half = w->point.panel_half,
         .test = w->test,
         .row_log = &w->row_log,
@@ -497,6 +506,35 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
                    : m->cast           ? &w->row_log
                                        : &w->point_log,
     };
+}
+
+/* Of the job's rows those that have a pair that passes the sieve with some panel meet it. */
+static void run_sieved(const kin_meet *r, const kin_meet_work *w, const meeting *m,
+                       const kin_tile_job *job)
+{
+    const kin_gate *gate = &w->gate;
+    const meeting *g = m->sieve;
+    kin_tile_job first = gate_job(r, gate, g);
+    kin_tile_job some = *job;
+    first.rows += (int64_t)job->first_row * first.groups;
+    first.half_term += job->first_row;
+    first.row_half += job->first_row;
+    first.first_panel = job->first_panel;
+    first.panel_count = job->panel_count;
+    first.row_count = (int32_t)kin_round_up(job->real_rows, g->rows->frame->kernel->tile_rows);
+    g->rows->frame->kernel->sieve(&first, gate->pairs);
+    some.which = gate->which;
+    for (int32_t panel = 0; panel < job->panel_count; panel++) {
+        const uint16_t *passed = gate->pairs + (int64_t)panel * first.row_count;
+        some.first_panel = job->first_panel + panel;
+        some.which_count = 0;
+        for (int32_t row = 0; row < job->real_rows; row++) {
+            gate->which[some.which_count] = (uint16_t)row;
+            some.which_count += passed[row] != 0;
+        }
+        memset(gate->which + some.which_count, 0, KIN_TILE_SOME * sizeof *gate->which);
+        m->rows->frame->kernel->some(&some);
+    }
 }
 
 /* Rows [first, last) of the block against the job's panels. */
@@ -516,7 +554,11 @@ static void run_rows(const kin_meet *r, const kin_meet_work *w, const meeting *m
     job->row_term = m->even ? w->even.row_term + first : m->rows->row_term + row_first;
     job->row_limit = w->row.limit + first;
     job->row_half = w->row.half + first;
-    frame->kernel->run(job);
+    if (m->sieve != NULL) {
+        run_sieved(r, w, m, job);
+    } else {
+        frame->kernel->run(job);
+    }
 }
 
 /* One chunk of points against those coarse tiles of rows that are not too far; neighbouring tiles
@@ -552,24 +594,22 @@ static kith_status deliver_full(const kin_meet *r, kin_meet_work *w, const meeti
 
 /* A block with itself. Rows have no limits yet, and what stands next to a row is near: so rows meet
  * those points first that they stand among, and then, with limits, the others. */
-static kith_status meet_itself(const kin_meet *r, kin_meet_work *w, const meeting *m,
+static kith_status meet_itself(const kin_meet *r, kin_meet_work *w, const meeting *m, bool near,
                                kin_tile_job *job)
 {
     const int64_t rows = block_points(r, &r->row, m->row_block);
-    job->panel_count = CHUNK_PANELS;
-    for (int32_t near = 1; near >= 0; near--) {
-        for (int64_t first = 0; first < rows; first += CHUNK_PANELS * KIN_PANEL) {
-            const int64_t around = first / KIN_BLOCK_STEP * KIN_BLOCK_STEP;
-            const int64_t behind = kin_min_i64(around + KIN_BLOCK_STEP, rows);
-            job->first_panel = (int32_t)(first / KIN_PANEL);
-            if (near) {
-                run_rows(r, w, m, around, behind, job);
-            } else {
-                run_rows(r, w, m, 0, around, job);
-                run_rows(r, w, m, behind, rows, job);
-            }
-            KIN_TRY(deliver_full(r, w, m));
+    job->panel_count = KIN_MEET_PANELS;
+    for (int64_t first = 0; first < rows; first += KIN_MEET_PANELS * KIN_PANEL) {
+        const int64_t around = first / KIN_BLOCK_STEP * KIN_BLOCK_STEP;
+        const int64_t behind = kin_min_i64(around + KIN_BLOCK_STEP, rows);
+        job->first_panel = (int32_t)(first / KIN_PANEL);
+        if (near) {
+            run_rows(r, w, m, around, behind, job);
+        } else {
+            run_rows(r, w, m, 0, around, job);
+            run_rows(r, w, m, behind, rows, job);
         }
+        KIN_TRY(deliver_full(r, w, m));
     }
     return deliver_both(r, w, m);
 }
@@ -586,14 +626,14 @@ static inline __attribute__((always_inline)) void fetch_panels(const kin_tile_jo
 {
     const int64_t words = (int64_t)job->groups * KIN_PANEL;
     kin_tile_fetch(job->panels + panel * words,
-                   CHUNK_PANELS * words * (int64_t)sizeof *job->panels);
+                   KIN_MEET_PANELS * words * (int64_t)sizeof *job->panels);
 }
 
 /* Panels of a call. Kernels of AMX fetch what comes next by themselves, begin and end each call
  * with strips that nothing runs beside, and say how many they took. */
 static int64_t call_panels(const meeting *m, bool tests, int64_t left)
 {
-    return kin_min_i64(tests || !fetches_ahead(m) ? CHUNK_PANELS : left, left);
+    return kin_min_i64(tests || !fetches_ahead(m) ? KIN_MEET_PANELS : left, left);
 }
 
 /* The block's rows for the unit, unless they are there already. */
@@ -604,8 +644,10 @@ static void take_rows(const kin_meet *r, kin_meet_work *w, const meeting *m)
     }
     const kin_frame *frame = m->rows->frame;
     const int64_t padded = block_padded(r, &r->row, m->row_block);
-    frame->kernel->pack(kin_set_panels(m->rows, m->row_block * r->block, padded, w->panels),
-                        frame->groups, (int32_t)padded, w->rows);
+    const bool some = m->cast && kin_meet_has_sieve(r);
+    (some ? frame->kernel->pack_some : frame->kernel->pack)(
+        kin_set_panels(m->rows, m->row_block * r->block, padded, w->panels), frame->groups,
+        (int32_t)padded, w->rows);
     w->packed = m->row_block + 1;
     w->packed_cast = m->cast;
 }
@@ -622,8 +664,10 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
     if (m.collects_points) {
         read_reach(r, &r->point, point_block, &w->point);
     }
-    m.cast = looks(r) && has_limits(r, w, &m);
-    set_sets(r, &m);
+    m.cast = kin_meet_looks(r) && has_limits(r, w, &m);
+    m.rows = m.cast ? r->row.cast : r->row.set;
+    m.points = m.cast ? r->point.cast : r->point.set;
+    set_worst(r, &m);
     return m;
 }
 
@@ -638,106 +682,71 @@ static bool even_out(const kin_meet *r, const kin_meet_work *w, const meeting *m
     return r->take == NULL && kin_even_make(&rows, &points, &w->even);
 }
 
-kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block,
-                            int64_t point_block)
+/* Limits of both sides, the block's rows for the unit, and the sieve of a meeting that has one. */
+static void begin(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block,
+                  meeting *m, meeting *sieve)
 {
-    meeting m = meeting_of(r, w, row_block, point_block);
-    m.even = even_out(r, w, &m);
-    const int64_t rows = block_points(r, &r->row, row_block);
-    const int64_t points = block_points(r, &r->point, point_block);
-    take_rows(r, w, &m);
-    m.panels = kin_set_panels(m.points, point_block * r->block,
-                              block_padded(r, &r->point, point_block), w->panels);
-    set_limits(r, &m, false, &w->row);
-    if (m.collects_points) {
-        set_limits(r, &m, true, &w->point);
+    *m = meeting_of(r, w, row_block, point_block);
+    m->even = even_out(r, w, m);
+    take_rows(r, w, m);
+    m->panels = kin_set_panels(m->points, point_block * r->block,
+                               block_padded(r, &r->point, point_block), w->panels);
+    set_limits(r, m, false, &w->row);
+    if (m->collects_points) {
+        set_limits(r, m, true, &w->point);
     }
-    set_panel_halves(r, &m, &w->point);
-    set_row_tile_reach(w, rows);
+    set_panel_halves(r, m, &w->point);
+    set_row_tile_reach(w, block_points(r, &r->row, row_block));
+    if (m->cast && kin_meet_has_sieve(r)) {
+        *sieve = gate_meeting(r, m);
+        set_gate(r, &w->gate, sieve);
+        m->sieve = sieve;
+        if (!m->collects_points) {
+            close_points(r, m, &w->point);
+            close_points(r, m, &w->gate.point);
+        }
+    }
+}
 
-    kin_tile_job job = make_job(r, w, &m);
-    w->pairs += rows * points;
-    if (r->graph && row_block == point_block) {
-        return meet_itself(r, w, &m, &job);
-    }
-    job.strips = strips_of(r, w, &m);
+static kith_status meet_others(const kin_meet *r, kin_meet_work *w, const meeting *m,
+                               const kin_tile_job *all)
+{
+    kin_tile_job job = *all;
+    const int64_t points = block_points(r, &r->point, m->point_block);
     const bool tests = tests_tiles(r, w);
-    const int64_t panels = block_padded(r, &r->point, point_block) / KIN_PANEL;
+    const int64_t panels = block_padded(r, &r->point, m->point_block) / KIN_PANEL;
     int32_t taken = 0;
     job.taken = &taken;
     for (int64_t first = 0; first * KIN_PANEL < points; first += taken) {
         job.first_panel = (int32_t)first;
-        job.panel_count = (int32_t)call_panels(&m, tests, panels - first);
+        job.panel_count = (int32_t)call_panels(m, tests, panels - first);
         taken = job.panel_count;
-        if (!fetches_ahead(&m) && (first + taken) * KIN_PANEL < points) {
-            fetch_panels(&job, first + CHUNK_PANELS);
+        if (!fetches_ahead(m) && (first + taken) * KIN_PANEL < points) {
+            fetch_panels(&job, first + KIN_MEET_PANELS);
         }
-        run_chunk(r, w, &m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests,
-                  &job);
-        KIN_TRY(deliver_full(r, w, &m));
+        run_chunk(r, w, m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests, &job);
+        KIN_TRY(deliver_full(r, w, m));
     }
-    return deliver_both(r, w, &m);
+    return deliver_both(r, w, m);
 }
 
-/* ---- Memory --------------------------------------------------------------------------------- */
-
-static void name_limits(kin_layout *layout, int64_t block, double *reach, kin_meet_limits *l)
+kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block,
+                            int64_t point_block)
 {
-    const uint64_t n = (uint64_t)block;
-    l->reach = reach;
-    l->limit = kin_layout_zeros(layout, n, sizeof *l->limit);
-    l->half = kin_layout_zeros(layout, n, sizeof *l->half);
-    l->panel_half = kin_layout_zeros(layout, n / KIN_PANEL, sizeof *l->panel_half);
-}
-
-/* A kernel may log all pairs of a block with CHUNK_PANELS panels, and those of tiles that it kept,
- * on top of what was not yet delivered. */
-int64_t kin_meet_log_room(const kin_meet *r)
-{
-    return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_TILE_KEPT + KIN_PANEL;
-}
-
-static void name_gate(kin_layout *layout, int64_t block, kin_meet_work *w)
-{
-    kin_gate *g = &w->gate;
-    g->rows = kin_layout_array(layout, (uint64_t)block * KIN_GATE_GROUPS, sizeof *g->rows);
-    g->strips = kin_layout_array(layout, (uint64_t)block / (KIN_GATE_PANELS * KIN_PANEL),
-                                 sizeof *g->strips);
-    name_limits(layout, block, w->row.reach, &g->row);
-    name_limits(layout, block, w->point.reach, &g->point);
-}
-
-static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
-{
-    log->order = kin_layout_array(layout, (uint64_t)room, sizeof *log->order);
-    log->pair = kin_layout_array(layout, (uint64_t)room, sizeof *log->pair);
-}
-
-void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
-{
-    const uint64_t block = (uint64_t)r->block;
-    const int32_t cast_groups = looks(r) ? r->row.cast->frame->groups : 0;
-    const int64_t groups = kin_max_i64(r->frame->groups, cast_groups);
-    int64_t capacity = r->row.lists->capacity;
-    if (r->point.lists != NULL) {
-        capacity = kin_max_i64(capacity, r->point.lists->capacity);
+    const bool itself = r->graph && row_block == point_block;
+    meeting m;
+    meeting sieve;
+    begin(r, w, row_block, point_block, &m, &sieve);
+    w->pairs += block_points(r, &r->row, row_block) * block_points(r, &r->point, point_block);
+    kin_tile_job job = make_job(r, w, &m);
+    if (!itself) {
+        job.strips = strips_of(r, w, &m);
+        return meet_others(r, w, &m, &job);
     }
-    w->rows = kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->rows);
-    w->test = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *w->test);
-    w->row_tile_reach =
-        kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
-    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->row);
-    name_limits(layout, r->block, kin_layout_array(layout, block, sizeof(double)), &w->point);
-    kin_even_name(layout, r->block, &w->even);
-    name_log(layout, kin_meet_log_room(r), &w->row_log);
-    name_log(layout, kin_meet_log_room(r), &w->point_log);
-    if (has_gate(r)) {
-        name_gate(layout, r->block, w);
+    KIN_TRY(meet_itself(r, w, &m, true, &job));
+    if (kin_meet_looks(r) && r->frame->groups >= LEAST_OWN_WORDS) {
+        begin(r, w, row_block, point_block, &m, &sieve);
+        job = make_job(r, w, &m);
     }
-    if (looks(r)) {
-        w->panels =
-            kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->panels);
-        kin_look_name(layout, r->block, kin_meet_log_room(r), &w->look);
-    }
-    kin_list_scratch_name(layout, capacity, r->frame->cols, &w->scratch);
+    return meet_itself(r, w, &m, false, &job);
 }

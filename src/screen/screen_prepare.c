@@ -99,6 +99,8 @@ void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
 {
     kin_cover_free(ctx, &prepared->cover);
     kin_glance_free(ctx, &prepared->glance);
+    kin_set_free(ctx, &prepared->sieve);
+    kin_free(ctx, prepared->sieve_shadow.block);
     kin_set_free(ctx, &prepared->cast);
     kin_free(ctx, prepared->shadow.block);
     kin_set_free(ctx, &prepared->set);

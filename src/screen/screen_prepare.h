@@ -79,6 +79,8 @@ typedef struct kin_prepared {
     kin_set set;
     kin_shadow shadow; /* of the corpus; and */
     kin_set cast;      /* the shadows of the set, whose rows lie as lines then, but for tiles */
+    kin_shadow sieve_shadow; /* fewer axes, or none; and */
+    kin_set sieve;           /* shadows that are screened before the others */
     kin_cover cover;
     kin_glance glance; /* of an index */
     bool unordered;    /* set before a frame is there: the order is that of the groups, */

@@ -37,6 +37,12 @@ enum { LEAST_GROUPS_OF_TILES = 80 };
 /* Near rows stand together: of tiles the root of the share of pairs that pass has one, about
  * (Fashion-MNIST: 0.7, 2 and 7 % of the pairs, 12, 21 and 38 % of strips of 16 by 32). */
 static const double SHARE_OF_TILES = 1.5;
+/* Of rows and panels this power of the share of pairs, about (6.7, 4.2, 2.2, 1.1 and 0.6 % of the
+ * pairs, 17, 12, 7.7, 4.9 and 3.5 % of rows with 16 points); a word of a pair takes so many times
+ * as long there. */
+static const double ROWS_OF_SIEVE = 0.65;
+static const double DEARER_ROWS = 1.5;
+enum { MOST_SIEVE = 64 };
 
 /* ---- How many axes --------------------------------------------------------------------------- */
 
@@ -48,6 +54,7 @@ typedef struct choosing {
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     int types;
     bool tiles;
+    bool sieves;           /* a sieve is asked for, where a kernel has one */
     double longest[STEPS]; /* of the sample in the span of 16, 32, ... axes */
     float far[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS];
     int32_t passed[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS]; /* of the sample, as tested */
@@ -125,37 +132,56 @@ static int32_t kept_axes(int32_t step)
     return step * KIN_AXES_STEP - 1;
 }
 
-/* What a screen by so many axes takes a pair. Rows of the corpus are cast first: fp32 products, as
- * dear as words. */
-static double price_of(const choosing *l, int type, int32_t step)
+/* Of the pairs, those that pass so many axes. */
+static double share_of(const choosing *l, int type, int32_t step)
 {
-    const int32_t axes = kept_axes(step);
-    const prices *own = prices_of(l->job);
-    const double casts =
-        l->job->few ? 0.0 : (double)l->corpus->groups.count * (double)l->axes->wide / l->job->pairs;
     int64_t passed = 1;
     const int32_t steps = kin_axes_steps(l->axes->count);
     for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
         passed += l->passed[(row * l->types + type) * steps + step];
     }
+    return (double)passed / (KIN_TRIAL_ROWS * KIN_AXES_SAMPLE) * l->job->ends * EARLY;
+}
+
+/* What a screen by so many axes takes a pair, all pairs or (sieve > 0) those that pass another.
+ * Rows of the corpus are cast first: fp32 products, as dear as words. */
+static double price_of(const choosing *l, int type, int32_t step, int32_t sieve)
+{
+    const kin_tile_kernel *kernel = l->ladder[type];
+    const prices *own = prices_of(l->job);
+    const double casts =
+        l->job->few ? 0.0 : (double)l->corpus->groups.count * (double)l->axes->wide / l->job->pairs;
     const kin_frame *frame = &l->corpus->frame;
-    const double share = (double)passed / (KIN_TRIAL_ROWS * KIN_AXES_SAMPLE) * l->job->ends * EARLY;
+    const double share = share_of(l, type, step);
     const double looks =
         l->tiles
             ? fmin(SHARE_OF_TILES * sqrt(share), 1.0) * words_of(l->job, frame->kernel, frame->cols)
             : fmin(share, 1.0) * (own->look + own->look_word * (double)frame->groups);
-    return words_of(l->job, l->ladder[type], axes + 1) + casts * axes + looks;
+    const double words = words_of(l->job, kernel, kept_axes(step) + 1);
+    const double price = casts * kept_axes(step) + looks;
+    if (sieve == 0) {
+        return price + words;
+    }
+    const double rows = fmin(pow(share_of(l, type, sieve), ROWS_OF_SIEVE), 1.0);
+    return price + casts * kept_axes(sieve) + words_of(l->job, kernel, kept_axes(sieve) + 1) +
+           rows * DEARER_ROWS * words;
 }
 
 static void take_least(choosing *l)
 {
+    const int32_t steps = kin_axes_steps(l->axes->count);
     for (int type = 0; type < l->types; type++) {
-        const int32_t steps = kin_axes_steps(l->axes->count);
         for (int32_t step = l->tiles ? steps - 1 : 1; step < steps; step++) {
-            const double price = price_of(l, type, step);
-            if (price < l->least) {
-                l->least = price;
-                l->choice = (kin_shadow_choice){l->ladder[type], kept_axes(step), l->tiles};
+            const bool sieves = l->sieves && l->ladder[type]->sieve != NULL;
+            const int32_t most =
+                sieves ? (int32_t)kin_min_i64(step - 1, MOST_SIEVE / KIN_AXES_STEP) : 0;
+            for (int32_t sieve = 0; sieve <= most; sieve++) {
+                const double price = price_of(l, type, step, sieve);
+                if (price < l->least) {
+                    l->least = price;
+                    l->choice = (kin_shadow_choice){l->ladder[type], kept_axes(step), l->tiles,
+                                                    sieve > 0 ? kept_axes(sieve) : 0};
+                }
             }
         }
     }
@@ -258,8 +284,8 @@ static void set_frame(const kin_axes *a, const kin_prepared *corpus, const kin_t
 }
 
 /* Of the first axes. */
-static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_choice choice,
-                        kin_axes *axes, kin_shadow *shadow)
+static kith_status make_one(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_choice choice,
+                            kin_axes *axes, kin_shadow *shadow)
 {
     kin_shadow made = shape_of(choice.axes, corpus->distance.cols);
     made.tiles = choice.tiles;
@@ -273,13 +299,24 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_ch
     return KITH_OK;
 }
 
+/* The first axes of a sieve stay in the span of those of the shadows, which are mixed later. */
+static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_choice choice,
+                        kin_axes *axes, kin_shadow *shadow, kin_shadow *sieve)
+{
+    if (choice.sieve > 0) {
+        const kin_shadow_choice fewer = {choice.kernel, choice.sieve, false, 0};
+        KIN_TRY(make_one(ctx, corpus, fewer, axes, sieve));
+    }
+    return make_one(ctx, corpus, choice, axes, shadow);
+}
+
 static kin_axes_points points_of(const kin_prepared *corpus)
 {
     return (kin_axes_points){&corpus->distance, &corpus->rows, corpus->order, corpus->groups.count,
                              corpus->frame.scale};
 }
 
-static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow)
+static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow, kin_shadow *sieve)
 {
     const kin_axes_points points = points_of(l->corpus);
     kin_trial trial;
@@ -291,7 +328,7 @@ static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow)
     l->axes = &axes;
     KIN_THEN(status, choose(ctx, l));
     if (status == KITH_OK && l->choice.axes > 0) {
-        status = make(ctx, l->corpus, l->choice, &axes, shadow);
+        status = make(ctx, l->corpus, l->choice, &axes, shadow, sieve);
     }
     kin_axes_free(ctx, &axes);
     kin_trial_free(ctx, &trial);
@@ -301,26 +338,32 @@ static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow)
 }
 
 static kith_status take_given(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_choice given,
-                              kin_shadow *shadow)
+                              kin_shadow *shadow, kin_shadow *sieve)
 {
     const kin_axes_points points = points_of(corpus);
     kin_axes axes;
     KIN_TRY(kin_axes_make(ctx, &points, given.axes, NULL, 0, &axes));
-    const kith_status status = make(ctx, corpus, given, &axes, shadow);
+    const kith_status status = make(ctx, corpus, given, &axes, shadow, sieve);
     kin_axes_free(ctx, &axes);
     return status;
 }
 
 kith_status kin_shadow_learn(kith_ctx *ctx, const kin_prepared *corpus, const kin_shadow_job *job,
-                             kin_shadow *shadow)
+                             kin_shadow *shadow, kin_shadow *sieve)
 {
-    choosing l = {
-        .corpus = corpus, .job = job, .tiles = !job->few && gate_of(&corpus->frame) != NULL};
+    choosing l = {.corpus = corpus,
+                  .job = job,
+                  .tiles = !job->few && gate_of(&corpus->frame) != NULL,
+                  .sieves = sieve != NULL};
     memset(shadow, 0, sizeof *shadow);
-    if (job->given.axes > 0) {
-        return corpus->groups.count > 0 ? take_given(ctx, corpus, job->given, shadow) : KITH_OK;
+    if (sieve != NULL) {
+        memset(sieve, 0, sizeof *sieve);
     }
-    return kin_shadow_may(&corpus->frame, corpus->groups.count, job) ? learn(ctx, &l, shadow)
+    if (job->given.axes > 0) {
+        return corpus->groups.count > 0 ? take_given(ctx, corpus, job->given, shadow, sieve)
+                                        : KITH_OK;
+    }
+    return kin_shadow_may(&corpus->frame, corpus->groups.count, job) ? learn(ctx, &l, shadow, sieve)
                                                                      : KITH_OK;
 }
 
@@ -341,8 +384,26 @@ kin_shadow kin_shadow_shape(const kin_frame *frame)
     return shape;
 }
 
+kin_shadow kin_shadow_sieve_shape(const kin_frame *frame)
+{
+    const kin_frame_stats stats = {.largest = 1.0, .largest_norm = 1.0};
+    const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
+    const int32_t axes = (int32_t)kin_min_i64(MOST_SIEVE, most_axes(frame, false)) - 1;
+    kin_shadow shape = shape_of(axes, frame->cols);
+    const int count = gate_of(frame) != NULL
+                          ? 0
+                          : kin_type_ladder(frame->distance.isa, most_axes(frame, false), ladder);
+    for (int i = 0; i < count; i++) {
+        const kin_frame one = frame_of(&frame->distance, ladder[i], axes, &stats);
+        if (ladder[i]->sieve != NULL && one.groups > shape.frame.groups) {
+            shape.frame = one;
+        }
+    }
+    return shape.frame.groups > 0 ? shape : (kin_shadow){0};
+}
+
 void kin_shadow_learn_plan(kin_layout *plan, const kin_set *set, int64_t k, int32_t threads,
-                           kin_shadow *shape)
+                           kin_shadow *shape, kin_shadow *sieve)
 {
     const int32_t cols = set->frame->cols;
     kin_trial_plan(plan, set, k, threads);
@@ -350,6 +411,9 @@ void kin_shadow_learn_plan(kin_layout *plan, const kin_set *set, int64_t k, int3
     const uint64_t before = kin_layout_mark(plan);
     kin_trial_keep_plan(plan, set, k);
     kin_shadow_plan(plan, shape); /* made while there are axes */
+    if (sieve->axes > 0) {
+        kin_shadow_plan(plan, sieve);
+    }
     kin_axes_plan(plan, cols, most_axes(set->frame, shape->tiles), KIN_TRIAL_ROWS, threads);
     kin_layout_back(plan, before);
 }

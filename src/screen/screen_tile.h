@@ -44,6 +44,7 @@ enum {
     KIN_BLOCK_STEP = 96, /* a multiple of every kernel's tile and of a panel */
     KIN_LINE_STEP = 16,
     KIN_TILE_KEPT = 16 * 256, /* pairs that a kernel may keep back until it ends */
+    KIN_TILE_SOME = 8,        /* rows that a kernel takes some of together, at most */
     KIN_GATE_GROUPS = 16,
     KIN_GATE_STRIP = 16,
     KIN_GATE_PANELS = 2,
@@ -125,6 +126,7 @@ typedef struct kin_tile_job {
     const kin_word *start;      /* by column of the block */
     const kin_word *odd;        /* term_j - 2 floor(term_j / 2): 0 or 1; float types: not read */
     const kin_word *col_limit;  /* by column */
+    const kin_word *col_half;   /* sieve, some: by column */
     const kin_word *panel_half; /* by panel: the largest half of its columns */
     kin_word *test;             /* scratch: two a row */
     kin_tile_log *row_log;
@@ -135,6 +137,9 @@ typedef struct kin_tile_job {
     /* AMX, more steps than stay in tiles: by two panels of the block, which of its 16 rows are
      * multiplied, a bit each (gate); NULL: all */
     const uint64_t *strips;
+    /* some: rows that meet the first panel, and how many; KIN_TILE_SOME more of any behind them */
+    const uint16_t *which;
+    int32_t which_count;
 } kin_tile_job;
 
 /* One row against points that lie as lines: their words one behind another. */
@@ -143,6 +148,7 @@ typedef struct kin_line_job {
     const uint32_t *lines; /* of a block of points */
     const uint16_t *which; /* of them */
     int64_t count;
+    int64_t behind;    /* further ones of `which`, which the next call takes */
     int32_t words;     /* of a line, a multiple of KIN_LINE_STEP; zeros behind the groups */
     kin_word *product; /* out: without the point's start */
 } kin_line_job;
@@ -162,6 +168,12 @@ typedef struct kin_tile_kernel {
     /* NULL, or for rows of KIN_GATE_GROUPS groups, blocks of at most KIN_GATE_ROWS: strips of a job
      * whose pairs are these, those left out of which none survives. No log is written. */
     void (*gate)(const kin_tile_job *job, uint64_t *strips);
+    /* NULL, or of integers that are broadcast (screen_tile_body.inc). Pairs by row and panel, a
+     * bit each, from the job's first on: those that survive. No log is written. */
+    void (*sieve)(const kin_tile_job *job, uint16_t *passed);
+    /* As run, of some rows with one panel; rows from pack_some, as pack, one behind another. */
+    void (*pack_some)(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows);
+    void (*some)(const kin_tile_job *job);
 } kin_tile_kernel;
 
 #define KIN_TILE_KERNEL(TYPE, type, NAME, isa) extern const kin_tile_kernel kin_tile_##type##_##isa;

@@ -98,7 +98,7 @@ static int64_t check_shadows(kith_ctx *ctx, const kin_prepared *p, int32_t axes,
         }
         assert_int_equal(
             kin_shadow_learn(ctx, p, &(kin_shadow_job){.given = {.kernel = kernel, .axes = axes}},
-                             &shadow),
+                             &shadow, NULL),
             KITH_OK);
         for (int64_t i = 0; i < shadow.wide * shadow.padded; i++) {
             shadow.basis[i] *= (float)spoil;

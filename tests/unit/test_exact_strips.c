@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tiles that shadows say are to be looked at, on AMX: lists, searches and graphs have the bytes of
- * those by full rows, whatever the rows are.
+ * Tiles that shadows say are to be looked at, on AMX, and rows that a sieve says meet a panel,
+ * elsewhere: lists, searches and graphs have the bytes of those by full rows, whatever the rows
+ * are.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,6 +45,7 @@ static void screen_graph(kith_ctx *ctx, graph_case *g)
     assert_int_equal(kin_layout_make(ctx, name_scratch, g, "a scratch", &g->arrays), KITH_OK);
     const kin_meet_side side = {.set = set,
                                 .cast = g->p.cast.points > 0 ? &g->p.cast : NULL,
+                                .sieve = g->p.sieve.points > 0 ? &g->p.sieve : NULL,
                                 .lists = &g->lists,
                                 .cover = &g->p.cover};
     /* Of twice as many rows, as long graphs have them: a word of strips is nearly full. */
@@ -85,23 +87,24 @@ static bool has_tiles(const kin_prepared *p)
            p->frame.groups > 2 * KIN_GATE_GROUPS;
 }
 
-/* A search and a graph of rows, by tiles of shadows and by full rows. Returns the share of the
- * graph's pairs that was looked at, or -1 where there are no tiles. */
-static double check_tiles(kith_ctx *ctx, const test_rows *points, const test_rows *queries,
-                          kith_metric metric, kin_shadow_choice choice)
+/* A search and a graph of rows, by shadows and by full rows. Returns the share of the graph's pairs
+ * that was looked at, or -1 where there are no such shadows. */
+static double check_choice(kith_ctx *ctx, const test_rows *points, const test_rows *queries,
+                           kith_metric metric, kin_shadow_choice choice)
 {
     graph_case plain = {0};
     graph_case cast = {0};
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
     test_shadow_prepare(ctx, points, metric, &plain.p);
-    if (!has_tiles(&plain.p)) {
+    if (choice.tiles ? !has_tiles(&plain.p) : plain.p.groups.count == 0) {
         kin_prepared_free(ctx, &plain.p);
         return -1.0;
     }
     test_shadow_prepare(ctx, points, metric, &cast.p);
     assert_int_equal(kin_prepare_shadows(ctx, &(kin_shadow_job){.given = choice}, &cast.p),
                      KITH_OK);
-    assert_true(cast.p.shadow.tiles && cast.p.cast.points == cast.p.set.points);
+    assert_true(cast.p.shadow.tiles == choice.tiles && cast.p.cast.points == cast.p.set.points);
+    assert_int_equal(cast.p.sieve.points, choice.sieve > 0 ? cast.p.set.points : 0);
     screen_graph(ctx, &plain);
     screen_graph(ctx, &cast);
     assert_true(same_lists(&plain, &cast));
@@ -142,7 +145,7 @@ static void tiles(void **state)
         for (int64_t row = 0; i % 3 == 0 && row < 300; row += 2) { /* equal ones */
             test_rows_copy(&points, row, &points, 5 * row + 1);
         }
-        const double share = check_tiles(
+        const double share = check_choice(
             ctx, &points, &queries, metrics[i % 3],
             (kin_shadow_choice){.kernel = gate, .axes = axes[(i + i / SHAPES) % 3], .tiles = true});
         cases += share >= 0.0;
@@ -154,6 +157,58 @@ static void tiles(void **state)
     assert_true(fewer > 0);
     printf("%d graphs and searches by tiles of shadows, %d of them by less than half: the bytes of "
            "those by full rows\n",
+           cases, fewer);
+}
+
+/* Graphs and searches of one processor by a sieve, of shapes from `first` on. Returns how many;
+ * *fewer: those of which less than half of the pairs was looked at. */
+static int check_sieves(kin_isa isa, kin_tile_type type, int first, int *fewer)
+{
+    enum { CORPUS = 1300, FEW = 201 };
+    static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_EUCLIDEAN, KITH_COSINE};
+    static const kith_dtype dtypes[] = {KITH_U8, KITH_F32, KITH_F64};
+    static const int32_t cols[] = {70, 333, 1100};
+    static const int32_t axes[] = {2, 31, 63};
+    const kin_tile_kernel *kernel = kin_tile_get(isa, type);
+    int cases = 0;
+    if (kernel == NULL || kernel->sieve == NULL) {
+        return 0;
+    }
+    kith_ctx *ctx = test_ctx(isa, 2);
+    for (int i = first; i < SHAPES; i += test_is_slow_build() ? 6 : 2) {
+        const kith_dtype dtype = dtypes[(i / 2 + first) % 3];
+        const int32_t wide = cols[(i / 3 + first) % 3];
+        const int32_t most = axes[(i + i / 3) % 3];
+        test_rows points = test_shadow_rows(dtype, CORPUS - 7 * (i % 5), wide, i, 3);
+        test_rows queries = test_shadow_rows(dtype, FEW, wide, i, 4);
+        for (int64_t row = 0; i % 3 == 0 && row < 200; row += 2) { /* equal ones */
+            test_rows_copy(&points, row, &points, 5 * row + 1);
+        }
+        const double share = check_choice(
+            ctx, &points, &queries, metrics[i % 3],
+            (kin_shadow_choice){.kernel = kernel, .axes = most, .sieve = (most + 1) / 3});
+        cases += share >= 0.0;
+        *fewer += share >= 0.0 && share < 0.5;
+        test_rows_free(&queries);
+        test_rows_free(&points);
+    }
+    kith_ctx_free(ctx);
+    return cases;
+}
+
+static void sieves(void **state)
+{
+    (void)state;
+    int cases = 0;
+    int fewer = 0;
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        for (int type = 0; kin_cpu_has((kin_isa)isa) && type < KIN_TILE_TYPES; type++) {
+            cases += check_sieves((kin_isa)isa, (kin_tile_type)type, (isa + type) % 2, &fewer);
+        }
+    }
+    assert_true(cases == 0 || fewer > 0);
+    printf("%d graphs and searches by a sieve, %d of them by less than half: the bytes of those by "
+           "full rows\n",
            cases, fewer);
 }
 
@@ -205,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles),
+        cmocka_unit_test(sieves),
         cmocka_unit_test(long_jobs_of_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
