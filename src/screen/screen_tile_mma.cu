@@ -29,7 +29,7 @@ enum {
     THREADS = 256,
     WARPS = THREADS / 32,
     WARP_ROWS = 64,
-    WARP_COLS = KIN_SCREEN_GPU_GATE,
+    WARP_COLS = KIN_SCREEN_GPU_QUAD,
     WARPS_A_ROW = KIN_SCREEN_GPU_TILE / WARP_COLS,
     ROW_PARTS = WARP_ROWS / 16, /* fragments of a warp */
     COL_PARTS = WARP_COLS / 8,
@@ -448,7 +448,8 @@ static __device__ __forceinline__ void screen_unit(const params &p, const work &
             start(w.facts + at.stage, warp, lane, acc);
             prepare_tile<TYPE, MODE>(p, s, own, w.facts + at.stage);
             if (MODE == KIN_SCREEN_GPU_LISTS) {
-                gate = word_of(w.facts[at.stage].worst.gate[warp % WARPS_A_ROW], ACC());
+                const int32_t own_gate = lane % 4 * WARPS_A_ROW + warp % WARPS_A_ROW;
+                gate = word_of(w.facts[at.stage].worst.gate[own_gate], ACC());
             }
         }
         const bool last = at.slice + 1 == p.slices;
