@@ -3,7 +3,7 @@
  * The screen for every chip from sm_80 on, with the tensor cores' portable instruction (mma.sync).
  *
  *   block of threads   128 rows (half a block of rows) x 128 columns at a time; each of 8 warps
- *                      64 rows x 32 columns, which share one gate (screen_gate.h)
+ *                      64 rows x 32 columns, a gate for each eight (screen_gate.h)
  *   ring               slices of 128 bytes of rows and columns, copied ahead (cp.async); rows
  *                      stay in shared memory for a whole unit where they fit beside the ring
  *   queues             what passes the coarse test waits in a queue of its warp until 32 pairs
