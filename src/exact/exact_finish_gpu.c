@@ -309,11 +309,14 @@ static kith_status take_lists(kin_exact_gpu_answers *a, const kin_screen_gpu_wor
                               int64_t *count)
 {
     uint8_t *lost = NULL;
+    uint64_t *found = NULL;
     KIN_HOLD(hold, a->on.ctx);
-    KIN_TRY(kin_screen_gpu_work_lost(work));
+    KIN_TRY(kin_screen_gpu_work_lost(work, &found));
     KIN_TRY(bring_lost(&hold, a, work, &lost));
     KIN_TRY(rescore_all(a, work, rows, cols, lost));
-    return kin_screen_gpu_work_lost_count(work, count);
+    KIN_TRY(kin_screen_gpu_work_lost_wait(work));
+    *count = (int64_t)*found;
+    return KITH_OK;
 }
 
 /* What is worst of all rows is no better than what is worst of these. */
@@ -502,14 +505,16 @@ static kith_status take_shared(const answering *g, int64_t *count)
     const kin_screen_gpu_work *work = g->work;
     answering own = *g;
     uint8_t *lost = NULL;
+    uint64_t *found = NULL;
     kith_status status = KITH_OK;
     KIN_HOLD(hold, a->on.ctx);
     KIN_TRY(kin_gpu_gather(a->on.ctx, a->on.gpu, work->lists.lost, sizeof *work->lists.lost,
                            work->share.firsts));
     if (work->share.part == 0) {
-        status = kin_screen_gpu_work_lost(work);
+        status = kin_screen_gpu_work_lost(work, &found);
         KIN_THEN(status, bring_lost(&hold, a, work, &lost));
-        KIN_THEN(status, kin_screen_gpu_work_lost_count(work, count));
+        KIN_THEN(status, kin_screen_gpu_work_lost_wait(work));
+        *count = status == KITH_OK ? (int64_t)*found : 0;
     }
     KIN_TRY(kin_gpu_meet(a->on.gpu, status));
     own.lost = lost;

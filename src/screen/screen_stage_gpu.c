@@ -504,11 +504,11 @@ static kith_status watch_cast(kin_screen_gpu_work *w, offsets *o, int64_t length
 {
     const double rows = (double)w->rows.padded;
     const double known = (double)known_of(o);
-    uint64_t looked = 0;
+    uint64_t *looked = NULL;
+    KIN_TRY(kin_screen_gpu_work_fetch(w, &w->counters->looked, &looked));
     KIN_TRY(kin_screen_gpu_work_pace(w, known / (double)o->all));
-    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &looked, &w->counters->looked, sizeof looked));
-    const double passed = (double)looked - o->looked;
-    o->looked = (double)looked;
+    const double passed = (double)*looked - o->looked;
+    o->looked = (double)*looked;
     o->a_row = passed / rows;
     kin_screen_gpu_work_stretch(w, passed / (double)length);
     const double an_offset = rows * KIN_SCREEN_GPU_BLOCK;

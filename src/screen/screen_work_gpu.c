@@ -356,33 +356,33 @@ static void name_count(kin_layout *layout, void *count)
     *there = kin_layout_array(layout, 1, sizeof **there);
 }
 
-kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *w)
+kith_status kin_screen_gpu_work_fetch(const kin_screen_gpu_work *w, const uint64_t *counter,
+                                      uint64_t **there)
+{
+    const kin_screen_gpu_device *on = &w->on;
+    void *block = NULL;
+    KIN_TRY(kin_gpu_layout_mapped(on->ctx, on->gpu, name_count, there, &block));
+    return kin_gpu_fetch_mapped(on->ctx, on->gpu, *there, counter, sizeof *counter);
+}
+
+kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *w, uint64_t **count)
 {
     const kin_screen_gpu_device *on = &w->on;
     const kin_screen_gpu_lost job = {.lost = w->lists.lost,
                                      .points = w->rows.points,
                                      .count = &w->counters->lost,
                                      .ids = (uint32_t *)w->before};
-    uint64_t *count = NULL;
-    void *block = NULL;
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
     KIN_TRY(KIN_SCREEN_LAUNCH(on, lost, &job, "finding rows to screen again"));
-    KIN_TRY(kin_gpu_layout_mapped(on->ctx, on->gpu, name_count, &count, &block));
-    KIN_TRY(kin_gpu_fetch_mapped(on->ctx, on->gpu, count, job.count, sizeof *count));
+    KIN_TRY(kin_screen_gpu_work_fetch(w, job.count, count));
     return kin_screen_gpu_launched(on, on->gpu->module->ops->event_record(on->stream, w->events[0]),
                                    "screening");
 }
 
-kith_status kin_screen_gpu_work_lost_count(const kin_screen_gpu_work *w, int64_t *found)
+kith_status kin_screen_gpu_work_lost_wait(const kin_screen_gpu_work *w)
 {
-    const kin_screen_gpu_device *on = &w->on;
-    uint64_t *count = NULL;
-    void *block = NULL;
-    KIN_TRY(kin_gpu_layout_mapped(on->ctx, on->gpu, name_count, &count, &block));
-    KIN_TRY(
-        kin_screen_gpu_launched(on, on->gpu->module->ops->event_wait(w->events[0]), "screening"));
-    *found = (int64_t)*count;
-    return KITH_OK;
+    return kin_screen_gpu_launched(&w->on, w->on.gpu->module->ops->event_wait(w->events[0]),
+                                   "screening");
 }
 
 kith_status kin_screen_gpu_work_tally(const kin_screen_gpu_work *w, kin_screen_gpu_tally *tally)
