@@ -64,17 +64,20 @@ static kith_status list_tiles(kith_ctx *ctx, const kin_exact_gpu_corpus *corpus)
                           sizeof corpus->batch_units);
 }
 
-/* What searches read beside the set. */
-static kith_status make_lists(kith_ctx *ctx, kin_exact_gpu_corpus *corpus)
+/* What searches read beside the set; alone: one graph reads it, which has no use for lists of
+ * tiles.
+ */
+static kith_status make_lists(kith_ctx *ctx, kin_exact_gpu_corpus *corpus, bool alone)
 {
     kin_gpu *gpu = corpus->gpu;
     const kin_screen_gpu_set *set = &corpus->prepared.set;
     const int64_t wished = (int64_t)UNITS_A_PROCESSOR * kin_max_i64(gpu->info.processors, 1);
     const kin_screen_gpu_device on = kin_screen_gpu_device_of(ctx, gpu);
-    corpus->batch_units = (uint32_t)kin_min_i64(wished, kin_screen_gpu_tiles_of(set->points));
+    corpus->batch_units =
+        alone ? 0 : (uint32_t)kin_min_i64(wished, kin_screen_gpu_tiles_of(set->points));
     KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_corpus, corpus, "tiles", &corpus->block));
     KIN_TRY(kin_screen_gpu_worst_find(&on, set, corpus->worst));
-    return list_tiles(ctx, corpus);
+    return alone ? KITH_OK : list_tiles(ctx, corpus);
 }
 
 kith_status kin_exact_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu,
@@ -91,7 +94,8 @@ kith_status kin_exact_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu,
     const kin_screen_gpu_prepared *prepared = &corpus->prepared;
     kith_status status =
         kin_screen_gpu_prepare_corpus(ctx, gpu, points, asked, k, &corpus->prepared);
-    KIN_THEN(status, prepared->set.points > 0 ? make_lists(ctx, corpus) : KITH_OK);
+    KIN_THEN(status,
+             prepared->set.points > 0 ? make_lists(ctx, corpus, points->arranged) : KITH_OK);
     if (status == KITH_OK && (double)points->askers * (double)prepared->set.points >= MANY_PAIRS) {
         status = kin_exact_gpu_corpus_glance(ctx, NULL, corpus);
     }
@@ -115,7 +119,7 @@ static kith_status begin_of(kith_ctx *ctx, const kin_exact_gpu_corpus *all,
 
 static kith_status finish_of(kith_ctx *ctx, kith_status status, kin_exact_gpu_corpus **corpus)
 {
-    KIN_THEN(status, make_lists(ctx, *corpus));
+    KIN_THEN(status, make_lists(ctx, *corpus, false));
     if (status != KITH_OK) {
         kin_exact_gpu_corpus_free(ctx, *corpus);
         *corpus = NULL;

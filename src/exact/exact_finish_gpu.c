@@ -12,10 +12,9 @@
  *
  * Memory. As many rows at a time as keep their lists within LIST_BYTES. In a scope of nothing
  * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix, for
- * k up to 4,096: 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids; before that, 64 KiB of
- * positions, ids and reaches. For larger k the pairs of a batch, 4 KiB for each neighbour, were
- * more. Long lists have their own room beside those (kin_exact_gpu_long_bytes), by the longest
- * there is.
+ * k up to 4,096: 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids; before that, 48 KiB of
+ * ids and reaches. For larger k the pairs of a batch, 4 KiB for each neighbour, were more. Long
+ * lists have their own room beside those (kin_exact_gpu_long_bytes), by the longest there is.
  *
  * A team. How the answers of several GPUs come together that did a graph in lockstep
  * (exact_search_gpu.c; graph/graph_finish_gpu.c).
@@ -195,7 +194,7 @@ typedef struct rerun {
     const kin_screen_gpu_work *work;
     const kin_screen_gpu_rows *rows;
     const kin_screen_gpu_rows *cols;
-    uint32_t *positions; /* host, in order */
+    const uint32_t *positions; /* device */
 } rerun;
 
 /* Ids and reach of the lost rows first .. first + count, on the device. */
@@ -203,12 +202,7 @@ static kith_status take_some(const rerun *r, int64_t first, int64_t count, uint3
                              double *reach)
 {
     const kin_screen_gpu_device *on = &r->a->on;
-    const uint64_t n = (uint64_t)count;
-    uint32_t *of = NULL;
-    KIN_HOLD(hold, on->ctx);
-    KIN_GPU_NEW(&hold, on->gpu, of, n, "rows to screen again");
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, of, r->positions + first, n * sizeof *of));
-    const kin_screen_gpu_take job = {.of = of,
+    const kin_screen_gpu_take job = {.of = r->positions + first,
                                      .count = count,
                                      .ids = r->work->rows.ids,
                                      .reach = r->work->lists.reach,
@@ -261,29 +255,74 @@ kith_status kin_exact_gpu_answers_solve(kin_exact_gpu_answers *a, const kin_scre
     return KITH_OK;
 }
 
-/* Rows that overflowed twice: of `count` rows those in lost[]. */
-static kith_status solve_rest(const rerun *r, const uint32_t *device_ids, int64_t count,
-                              const uint8_t *lost)
+/* Ids of the lost rows, to the host. */
+static kith_status name_rows(const rerun *r, int64_t count, uint32_t *names)
 {
     const kin_screen_gpu_device *on = &r->a->on;
+    const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
     uint32_t *ids = NULL;
-    int64_t found = 0;
+    double *reach = NULL;
     KIN_HOLD(hold, on->ctx);
-    KIN_NEW(&hold, ids, (uint64_t)count, "rows to solve");
-    KIN_TRY(
-        kin_gpu_download(on->ctx, on->gpu, ids, device_ids, (uint64_t)count * sizeof *device_ids));
-    for (int64_t row = 0; row < count; row++) {
-        ids[found] = ids[row];
-        found += lost[row];
+    KIN_GPU_NEW(&hold, on->gpu, ids, (uint64_t)most, "rows to solve");
+    KIN_GPU_NEW(&hold, on->gpu, reach, (uint64_t)most, "rows to solve");
+    for (int64_t first = 0; first < count; first += most) {
+        const int64_t some = kin_min_i64(most, count - first);
+        KIN_TRY(take_some(r, first, some, ids, reach));
+        KIN_TRY(
+            kin_gpu_download(on->ctx, on->gpu, names + first, ids, (uint64_t)some * sizeof *ids));
     }
-    return kin_exact_gpu_answers_solve(r->a, r->rows, r->cols, ids, found);
+    return KITH_OK;
+}
+
+/* Without room for another try: canonical keys of all pairs at once. */
+static kith_status solve_all(const rerun *r, int64_t count)
+{
+    uint32_t *ids = NULL;
+    KIN_HOLD(hold, r->a->on.ctx);
+    KIN_NEW(&hold, ids, (uint64_t)count, "rows to solve");
+    KIN_TRY(name_rows(r, count, ids));
+    return kin_exact_gpu_answers_solve(r->a, r->rows, r->cols, ids, count);
+}
+
+static rerun rerun_of(kin_exact_gpu_answers *a, const kin_screen_gpu_work *work,
+                      const kin_screen_gpu_rows *rows, const kin_screen_gpu_rows *cols)
+{
+    return (rerun){a, work, rows, cols, (const uint32_t *)work->before};
+}
+
+/* By position, which rows lost candidates: for the host, which leaves them out. */
+static kith_status bring_lost(kin_hold *hold, const kin_exact_gpu_answers *a,
+                              const kin_screen_gpu_work *work, uint8_t **lost)
+{
+    const uint64_t rows = (uint64_t)work->rows.points;
+    if (a->kernels_write) {
+        return KITH_OK;
+    }
+    KIN_NEW(hold, *lost, rows, "row flags");
+    return kin_gpu_download(a->on.ctx, a->on.gpu, *lost, work->lists.lost, rows);
+}
+
+/* Complete lists of a work that are brought together nowhere else; *count: of those that are not.
+ */
+static kith_status take_lists(kin_exact_gpu_answers *a, const kin_screen_gpu_work *work,
+                              const kin_screen_gpu_rows *rows, const kin_screen_gpu_rows *cols,
+                              int64_t *count)
+{
+    uint8_t *lost = NULL;
+    uint64_t *found = NULL;
+    KIN_HOLD(hold, a->on.ctx);
+    KIN_TRY(kin_screen_gpu_work_lost(work, &found));
+    KIN_TRY(bring_lost(&hold, a, work, &lost));
+    KIN_TRY(rescore_all(a, work, rows, cols, lost));
+    KIN_TRY(kin_screen_gpu_work_lost_wait(work));
+    *count = (int64_t)*found;
+    return KITH_OK;
 }
 
 /* What is worst of all rows is no better than what is worst of these. */
 static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32_t capacity)
 {
     const kin_screen_gpu_device *on = &r->a->on;
-    uint8_t *lost = NULL;
     int64_t again = 0;
     kin_screen_gpu_worst *col_worst = NULL;
     kin_screen_gpu_chosen chosen = kin_screen_gpu_chosen_of(&r->work->rows.frame, count);
@@ -300,50 +339,23 @@ static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32
     KIN_THEN(status, take_some(r, first, count, chosen.ids, work.lists.reach));
     KIN_THEN(status, kin_screen_gpu_chosen_round(on, r->rows, &chosen));
     KIN_THEN(status, kin_screen_gpu_work_rerun(&work));
-    KIN_THEN(status, kin_screen_gpu_work_lost(&work, &lost, &again));
-    KIN_THEN(status, rescore_all(r->a, &work, r->rows, r->cols, lost));
+    KIN_THEN(status, take_lists(r->a, &work, r->rows, r->cols, &again));
     KIN_THEN(status, kin_screen_gpu_work_tally(&work, &r->a->tally));
-    KIN_THEN(status, again > 0 ? solve_rest(r, chosen.ids, count, lost) : KITH_OK);
-    kin_free(on->ctx, lost);
+    const rerun rest = rerun_of(r->a, &work, r->rows, r->cols);
+    KIN_THEN(status, again > 0 ? solve_all(&rest, again) : KITH_OK);
     kin_screen_gpu_work_free(&work);
     kin_gpu_free(on->gpu, col_worst);
     kin_gpu_free(on->gpu, chosen.block);
     return status;
 }
 
-/* Ids of the lost rows, in place of their positions. */
-static kith_status name_rows(const rerun *r, int64_t count)
-{
-    const kin_screen_gpu_device *on = &r->a->on;
-    const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
-    uint32_t *ids = NULL;
-    double *reach = NULL;
-    KIN_HOLD(hold, on->ctx);
-    KIN_GPU_NEW(&hold, on->gpu, ids, (uint64_t)most, "rows to solve");
-    KIN_GPU_NEW(&hold, on->gpu, reach, (uint64_t)most, "rows to solve");
-    for (int64_t first = 0; first < count; first += most) {
-        const int64_t some = kin_min_i64(most, count - first);
-        KIN_TRY(take_some(r, first, some, ids, reach));
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, r->positions + first, ids,
-                                 (uint64_t)some * sizeof *ids));
-    }
-    return KITH_OK;
-}
-
-/* Without room for a second try: canonical keys of all pairs at once. */
-static kith_status solve_all(const rerun *r, int64_t count)
-{
-    KIN_TRY(name_rows(r, count));
-    return kin_exact_gpu_answers_solve(r->a, r->rows, r->cols, r->positions, count);
-}
-
-/* Rows that lost candidates. lost: by position of work's rows, `count` of them 1. In the end by
- * canonical keys of all pairs, so this always ends. */
+/* The `count` rows of a work that lost candidates. In the end by canonical keys of all pairs, so
+ * this always ends. */
 static kith_status run_again(kin_exact_gpu_answers *a, const kin_screen_gpu_work *work,
                              const kin_screen_gpu_rows *rows, const kin_screen_gpu_rows *cols,
-                             const uint8_t *lost, int64_t count)
+                             int64_t count)
 {
-    rerun r = {.a = a, .work = work, .rows = rows, .cols = cols};
+    const rerun r = rerun_of(a, work, rows, cols);
     const uint64_t room = kin_gpu_scope(a->on.gpu) / 4;
     const int64_t words = (int64_t)((room < LIST_BYTES ? room : LIST_BYTES) / sizeof(uint64_t));
     const int64_t wished = kin_max_i64((int64_t)ROOM_A_NEIGHBOUR * work->lists.k + ROOM,
@@ -354,13 +366,6 @@ static kith_status run_again(kin_exact_gpu_answers *a, const kin_screen_gpu_work
         words / kin_max_i64(capacity, 1) / KIN_SCREEN_GPU_BLOCK * KIN_SCREEN_GPU_BLOCK;
     const bool twice =
         capacity > work->lists.capacity + work->lists.capacity / 2 || capacity >= useful;
-    int64_t found = 0;
-    KIN_HOLD(hold, a->on.ctx);
-    KIN_NEW(&hold, r.positions, (uint64_t)count + 1, "rows to screen again");
-    for (int64_t row = 0; row < work->rows.points; row++) {
-        r.positions[found] = (uint32_t)row;
-        found += lost[row];
-    }
     for (int64_t first = 0; twice && first < count; first += most) {
         KIN_TRY(run_batch(&r, first, kin_min_i64(most, count - first), capacity));
     }
@@ -493,14 +498,26 @@ static kith_status add_tallies(kin_exact_gpu_answers *a, const kin_screen_gpu_wo
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static kith_status take_complete(const answering *g)
+/* By a team: the first one's count. */
+static kith_status take_shared(const answering *g, int64_t *count)
 {
     kin_exact_gpu_answers *a = g->a;
     const kin_screen_gpu_work *work = g->work;
-    if (work->share.parts == 0) {
-        return rescore_all(a, work, g->rows, g->cols, g->lost);
-    }
     answering own = *g;
+    uint8_t *lost = NULL;
+    uint64_t *found = NULL;
+    kith_status status = KITH_OK;
+    KIN_HOLD(hold, a->on.ctx);
+    KIN_TRY(kin_gpu_gather(a->on.ctx, a->on.gpu, work->lists.lost, sizeof *work->lists.lost,
+                           work->share.firsts));
+    if (work->share.part == 0) {
+        status = kin_screen_gpu_work_lost(work, &found);
+        KIN_THEN(status, bring_lost(&hold, a, work, &lost));
+        KIN_THEN(status, kin_screen_gpu_work_lost_wait(work));
+        *count = status == KITH_OK ? (int64_t)*found : 0;
+    }
+    KIN_TRY(kin_gpu_meet(a->on.gpu, status));
+    own.lost = lost;
     const kin_exact_gpu_relay relay = {.answers = a,
                                        .firsts = work->share.firsts,
                                        .rows = work->rows.points,
@@ -516,29 +533,13 @@ kith_status kin_exact_gpu_answers_take(kin_exact_gpu_answers *a, const kin_scree
                                        const kin_screen_gpu_rows *rows,
                                        const kin_screen_gpu_rows *cols)
 {
-    const bool delivers = work->share.part == 0;
-    uint8_t *lost = NULL;
+    const answering g = {a, work, rows, cols, NULL};
+    const bool alone = work->share.parts == 0; /* one of a team may be, too: a descent's control */
     int64_t count = 0;
-    kith_status status = KITH_OK;
-    if (work->share.parts > 0) {
-        KIN_TRY(kin_gpu_gather(a->on.ctx, a->on.gpu, work->lists.lost, sizeof *work->lists.lost,
-                               work->share.firsts));
-    }
-    if (delivers) {
-        status = kin_screen_gpu_work_lost(work, &lost, &count);
-    }
-    /* One of a team also answers alone, as where a descent solves its control rows. */
-    KIN_TRY_GOTO(status, work->share.parts > 0 ? kin_gpu_meet(a->on.gpu, status) : status, done);
-    const answering g = {a, work, rows, cols, count > 0 ? lost : NULL};
-    KIN_TRY_GOTO(status, take_complete(&g), done);
-    if (delivers && count > 0) {
+    KIN_TRY(alone ? take_lists(a, work, rows, cols, &count) : take_shared(&g, &count));
+    if (count > 0) {
         a->tally.reruns += (double)count;
-        status = run_again(a, work, rows, cols, lost, count);
+        KIN_TRY(run_again(a, work, rows, cols, count));
     }
-    if (work->share.parts == 0) { /* at last: it waits */
-        KIN_THEN(status, kin_screen_gpu_work_tally(work, &a->tally));
-    }
-done:
-    kin_free(a->on.ctx, lost);
-    return status;
+    return alone ? kin_screen_gpu_work_tally(work, &a->tally) : KITH_OK; /* at last: it waits */
 }

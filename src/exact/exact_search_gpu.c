@@ -48,6 +48,12 @@ kith_status kin_exact_gpu_runs_arrange(kin_screen_gpu_work *work, kin_screen_gpu
     return KITH_OK;
 }
 
+/* A graph by pairs that serve both ends: whose stages plan with the balls of arranged rows. */
+static bool is_two_sided(const kin_request *request)
+{
+    return request->pipeline == NULL && (request->flags & KITH_NO_SYMMETRY) == 0;
+}
+
 static kith_status screen_graph(kin_exact_gpu_answers *a, kin_screen_gpu_prepared *points,
                                 const kin_screen_gpu_worst *worst, const kin_request *request)
 {
@@ -60,7 +66,7 @@ static kith_status screen_graph(kin_exact_gpu_answers *a, kin_screen_gpu_prepare
     int64_t start = kin_clock_ns();
     kin_screen_gpu_work work = {.on = a->on,
                                 .rows = points->set,
-                                .graph = screened && (request->flags & KITH_NO_SYMMETRY) == 0,
+                                .graph = is_two_sided(request),
                                 .shared = kin_gpu_parts(a->on.gpu) > 1,
                                 .col_worst = worst};
     if ((request->flags & KITH_NO_SKIP) != 0) {
@@ -168,7 +174,8 @@ static kith_status graph_of(kith_ctx *ctx, kin_exact_gpu_corpus *corpus,
         return status;
     }
     kin_exact_gpu_make_room(ctx, corpus->gpu);
-    /* The rows may have been arranged: their tiles are not what they were. */
+    /* The rows may have been arranged: their tiles are not what they were, or have no balls yet. */
+    KIN_TRY(kin_screen_gpu_prepared_round(ctx, corpus->gpu, points));
     KIN_TRY(kin_screen_gpu_worst_find(&on, &points->set, corpus->worst));
     return graph_in_stripes(ctx, corpus, query);
 }
@@ -242,6 +249,7 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
                                           .distance = &request->distance,
                                           .name = graph ? "points" : "corpus",
                                           .place = query->place,
+                                          .arranged = graph && is_two_sided(request),
                                           .askers = graph ? 0 : query->queries->rows};
     kin_exact_gpu_corpus *resident = NULL;
     kith_status status =
@@ -300,7 +308,8 @@ static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
     const kin_screen_gpu_source source = {.matrix = job->corpus,
                                           .distance = &request->distance,
                                           .name = "points",
-                                          .place = job->query->place};
+                                          .place = job->query->place,
+                                          .arranged = is_two_sided(request)};
     kin_exact_gpu_corpus *corpus = NULL;
     (void)parts;
     kith_status status =

@@ -120,6 +120,9 @@ kith_status kin_gpu_layout_mapped(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names 
 /* From that block; it must not change before the copy is made. */
 kith_status kin_gpu_send_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
                                 uint64_t bytes);
+/* Into that block; whoever waits for an event behind it may read. */
+kith_status kin_gpu_fetch_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
+                                 uint64_t bytes);
 /* KIN_GPU_NOTES numbers in such memory, all bits set until work that nobody waits for leaves word
  * there: who has waited reads them, and sets them again. */
 enum { KIN_GPU_NOTES = 8 };

@@ -156,6 +156,13 @@ kith_status kin_gpu_send_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const voi
                          "copying");
 }
 
+kith_status kin_gpu_fetch_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
+                                 uint64_t bytes)
+{
+    return kin_gpu_check(ctx, gpu, gpu->module->ops->copy_out(gpu->stream, to, from, bytes),
+                         "copying");
+}
+
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
 static kith_status wait_slot(const transfer *t, slot *s)

@@ -361,12 +361,13 @@ typedef struct kin_screen_gpu_tighten {
                         does not depend on who came first */
 } kin_screen_gpu_tighten;
 
-/* Sorts each `run` consecutive positions by rising reach (ties: by id): ids and reaches are
- * permuted in place. Thresholds of a column then differ little from those of its neighbours, which
- * is what makes one test serve both ends of a pair. */
+/* Sorts each `run` consecutive positions by rising reach (ties: by id) and puts each 32 of them
+ * where eight in a row share a gate (kin_screen_gpu_gate_place): ids and reaches are permuted in
+ * place. Thresholds of a gate's columns then differ little, which is what makes one test serve both
+ * ends of a pair. */
 typedef struct kin_screen_gpu_arrange {
     int64_t points;
-    int32_t run; /* a power of two from 2 on, at most KIN_SCREEN_GPU_RUN */
+    int32_t run; /* a power of two from KIN_SCREEN_GPU_QUAD to KIN_SCREEN_GPU_RUN */
     uint32_t *ids;
     double *reach;
 } kin_screen_gpu_arrange;
@@ -529,12 +530,12 @@ typedef struct kin_screen_gpu_few {
  * in any order. */
 typedef struct kin_screen_gpu_lost {
     const uint8_t *lost;
-    const uint32_t *of;               /* by position, its id */
+    const uint32_t *of;               /* by position, its id; NULL: itself */
     const kin_screen_gpu_seat *seats; /* by block */
     int64_t points;
     uint64_t *count;
     uint32_t *ids;    /* or NULL */
-    uint32_t *owners; /* their groups */
+    uint32_t *owners; /* their groups, or NULL */
 } kin_screen_gpu_lost;
 
 /* What each group's queries may find: the rows of the same group, or of all others. */

@@ -108,12 +108,29 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- The worst of a tile --------------------------------------------------------------------- */
 
-/* Every number rounded up. A warp has the rows of a gate. A tile of padding stays below everything.
- */
+/* Of the lanes whose positions share a gate: those that differ from ours by 1, 8 or 16. */
+static __device__ __forceinline__ kin_screen_gpu_word largest_gate(kin_screen_gpu_type type,
+                                                                   kin_screen_gpu_word gate)
+{
+    for (int apart = 1; apart < 32; apart = apart == 1 ? 8 : 2 * apart) {
+        kin_screen_gpu_word other;
+        other.u = __shfl_xor_sync(KIN_ALL_LANES, gate.u, apart);
+        if (type == KIN_SCREEN_GPU_S8) {
+            gate.i = max(gate.i, other.i);
+        } else {
+            gate.f = fmaxf(gate.f, other.f);
+        }
+    }
+    return gate;
+}
+
+/* Every number rounded up. A warp has the rows of four gates. A tile of padding stays below
+ * everything. */
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_TILE)
     find_worst_kernel(const __grid_constant__ kin_screen_gpu_tighten job)
 {
-    __shared__ kin_screen_gpu_worst parts[KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE];
+    __shared__ kin_screen_gpu_worst parts[KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_QUAD];
+    __shared__ kin_screen_gpu_word gates[KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE];
     const kin_screen_gpu_frame &frame = job.set.frame;
     const int64_t row = (int64_t)blockIdx.x * KIN_SCREEN_GPU_TILE + threadIdx.x;
     kin_screen_gpu_worst worst = {0.0F, 0.0F, -INFINITY, INT32_MIN, {}};
@@ -137,23 +154,23 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_TILE)
     worst.lost = warp_max(worst.lost);
     worst.far = warp_max(worst.far);
     worst.integer = __reduce_max_sync(KIN_ALL_LANES, worst.integer);
-    if (frame.type == KIN_SCREEN_GPU_S8) {
-        gate.i = __reduce_max_sync(KIN_ALL_LANES, gate.i);
-    } else {
-        gate.f = warp_max(gate.f);
+    gate = largest_gate(frame.type, gate);
+    if (threadIdx.x % 32 < 8 && threadIdx.x % 2 == 0) {
+        gates[kin_screen_gpu_gate_of((int32_t)threadIdx.x)] = gate;
     }
-    worst.gate[0] = gate;
     if (threadIdx.x % 32 == 0) {
         parts[threadIdx.x / 32] = worst;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int i = 1; i < KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE; i++) {
+        for (int i = 1; i < KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_QUAD; i++) {
             worst.norm = fmaxf(worst.norm, parts[i].norm);
             worst.lost = fmaxf(worst.lost, parts[i].lost);
             worst.far = fmaxf(worst.far, parts[i].far);
             worst.integer = max(worst.integer, parts[i].integer);
-            worst.gate[i] = parts[i].gate[0];
+        }
+        for (int i = 0; i < KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE; i++) {
+            worst.gate[i] = gates[i];
         }
         job.worst[blockIdx.x] = worst;
     }

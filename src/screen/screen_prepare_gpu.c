@@ -333,7 +333,7 @@ static kith_status start_round(const preparing *p)
                                       .places = out->places,
                                       .worst = p->bad == NULL ? p->found->worst : NULL};
     KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, round, &job, "rounding points"));
-    if (out->centres != NULL) {
+    if (out->centres != NULL && (p->source == NULL || !p->source->arranged)) {
         const kin_screen_gpu_cover cover = {
             .set = *set, .centres = out->centres, .radii = out->radii};
         KIN_TRY(KIN_SCREEN_LAUNCH(&p->on, cover, &cover, "covering tiles"));

@@ -77,6 +77,8 @@ typedef struct kin_screen_gpu_source {
     uint64_t *bad;    /* of queries that nobody asks for their worst row, or starts: device. What is
                          wrong with values is left there (kin_screen_gpu_check) and not waited for, as
                          long as rows have no transforms; or NULL */
+    bool arranged;    /* of a corpus: its rows will be arranged and rounded again before balls are
+                         asked for, and nobody else searches it */
     int64_t apart;    /* of a corpus: so many rows may equal others, and stay rows of their own */
     bool grows;       /* of a corpus: rows may come to it, as to `like` */
     const kin_screen_gpu_prepared *like; /* of a corpus: one of its first rows, the last ones apart,

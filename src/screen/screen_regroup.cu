@@ -178,8 +178,10 @@ static __global__ void __launch_bounds__(THREADS) lost_kernel(const kin_screen_g
         }
     } else if (lost) {
         const uint64_t to = atomicAdd(count, 1ull);
-        job.ids[to] = job.of[position];
-        job.owners[to] = job.seats[position / KIN_SCREEN_GPU_BLOCK].group;
+        job.ids[to] = job.of != NULL ? job.of[position] : (uint32_t)position;
+        if (job.owners != NULL) {
+            job.owners[to] = job.seats[position / KIN_SCREEN_GPU_BLOCK].group;
+        }
     }
 }
 

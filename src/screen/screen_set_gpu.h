@@ -23,7 +23,8 @@
 enum {
     KIN_SCREEN_GPU_TILE = 128,
     KIN_SCREEN_GPU_BLOCK = 256,
-    KIN_SCREEN_GPU_GATE = 32, /* positions that share a gate (kin_screen_gpu_worst) */
+    KIN_SCREEN_GPU_QUAD = 32, /* columns whose products with a row four threads have, */
+    KIN_SCREEN_GPU_GATE = 8,  /* so many each, which share a gate (kin_screen_gpu_worst) */
     KIN_SCREEN_GPU_PART =
         4, /* columns of a tile of which a screen may write the least cost alone */
     KIN_SCREEN_GPU_RUN = 512,   /* positions that are sorted by reach among themselves */
@@ -90,12 +91,28 @@ typedef struct kin_screen_gpu_worst {
     float far; /* max (reach + lost) of the tile's rows, rounded up; products: max reach; +inf while
                   a row has no reach */
     int32_t integer; /* integer bounds: the largest reach, INT32_MAX while a row has none */
-    /* What its own reach adds to a column's threshold, the most of each 32 positions, rounded up:
-     * far^2 (1 + 2^-20) / 2 for distances, reach / 2 for products, ceil(reach / 2) for integers;
-     * -2^110 or -2^29 where all are padding, +inf or 2^29 while a row has no reach. Rows stand
-     * sorted by reach (kin_screen_gpu_arrange), so that four numbers tell nearly as much as 128. */
+    /* What its own reach adds to a column's threshold, the most of the positions of a gate
+     * (kin_screen_gpu_gate_of), rounded up: far^2 (1 + 2^-20) / 2 for distances, reach / 2 for
+     * products, ceil(reach / 2) for integers; -2^110 or -2^29 where all are padding, +inf or 2^29
+     * while a row has no reach. Rows stand sorted by reach (kin_screen_gpu_arrange), so that
+     * sixteen numbers tell nearly as much as 128. */
     kin_screen_gpu_word gate[KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE];
 } kin_screen_gpu_worst;
+
+/* The gate of a position of a tile. Thread q of a quad has products with the columns 2 q and
+ * 2 q + 1 of each eight; its gates, one of each 32 columns, stand side by side. */
+KIN_HD int32_t kin_screen_gpu_gate_of(int32_t position)
+{
+    return position % 8 / 2 * (KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_QUAD) +
+           position / KIN_SCREEN_GPU_QUAD;
+}
+
+/* Where of 32 positions the one stands that is number i by reach: each eight in a row share a gate.
+ */
+KIN_HD int32_t kin_screen_gpu_gate_place(int32_t i)
+{
+    return i % KIN_SCREEN_GPU_GATE / 2 * 8 + i / KIN_SCREEN_GPU_GATE * 2 + i % 2;
+}
 
 typedef struct kin_screen_gpu_set {
     kin_screen_gpu_frame frame;

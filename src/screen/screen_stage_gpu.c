@@ -161,8 +161,11 @@ static kith_status upload_seed_tiles(const kin_screen_gpu_work *w)
     uint32_t *table = NULL;
     KIN_HOLD(hold, w->on.ctx);
     KIN_NEW(&hold, table, (uint64_t)(lists * w->size.seed_tiles), "tiles of seeds");
-    for (int64_t i = 0; i < lists * w->size.seed_tiles; i++) {
-        table[i] = (uint32_t)seed_tile(w, step, i / w->size.seed_tiles, i % w->size.seed_tiles);
+    uint32_t *next = table;
+    for (int64_t block = 0; block < lists; block++) {
+        for (int64_t place = 0; place < w->size.seed_tiles; place++) {
+            *next++ = (uint32_t)seed_tile(w, step, block, place);
+        }
     }
     return kin_gpu_upload(w->on.ctx, w->on.gpu, w->tiles, table,
                           (uint64_t)(lists * w->size.seed_tiles) * sizeof *table);
@@ -501,11 +504,11 @@ static kith_status watch_cast(kin_screen_gpu_work *w, offsets *o, int64_t length
 {
     const double rows = (double)w->rows.padded;
     const double known = (double)known_of(o);
-    uint64_t looked = 0;
+    uint64_t *looked = NULL;
+    KIN_TRY(kin_screen_gpu_work_fetch(w, &w->counters->looked, &looked));
     KIN_TRY(kin_screen_gpu_work_pace(w, known / (double)o->all));
-    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &looked, &w->counters->looked, sizeof looked));
-    const double passed = (double)looked - o->looked;
-    o->looked = (double)looked;
+    const double passed = (double)*looked - o->looked;
+    o->looked = (double)*looked;
     o->a_row = passed / rows;
     kin_screen_gpu_work_stretch(w, passed / (double)length);
     const double an_offset = rows * KIN_SCREEN_GPU_BLOCK;

@@ -72,6 +72,7 @@ typedef struct kin_screen_gpu_counters {
     uint64_t keys;
     uint64_t short_rows;
     uint64_t looked; /* pairs whose shadows passed, in all */
+    uint64_t lost;   /* rows that lost candidates, at the end */
 } kin_screen_gpu_counters;
 
 /* Tiles of the columns that are near to a block of rows: first .. end - 1. */
@@ -107,7 +108,7 @@ typedef struct kin_screen_gpu_work {
     double near_share; /* of all pairs, about */
     /* with `near`, where kin_screen_gpu_is_wide: the groups of near tiles */
     kin_screen_gpu_coarse coarse;
-    int32_t *before; /* of kin_screen_gpu_tighten */
+    int32_t *before; /* of kin_screen_gpu_tighten; at the end kin_screen_gpu_lost's ids */
     /* A graph's shadows, by the positions of rows (screen_shadow_gpu.c): what stages screen, and
      * what they let pass waits for the look. rounded NULL: they screen the rows themselves. */
     kin_screen_gpu_set cast;
@@ -212,10 +213,14 @@ kith_status kin_screen_gpu_costs_gather(const kin_screen_gpu_device *on,
 kith_status kin_screen_gpu_costs_collect(const kin_screen_gpu_device *on,
                                          const kin_screen_gpu_costs *costs);
 
-/* flags[position], host memory that the caller frees: 1 where a row lost candidates; count: how
- * many. Waits for the work. */
-kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *work, uint8_t **flags,
-                                     int64_t *count);
+/* One of the counters, on its way to the host: *there has it when an event behind it has come, and
+ * until the next one is fetched. */
+kith_status kin_screen_gpu_work_fetch(const kin_screen_gpu_work *work, const uint64_t *counter,
+                                      uint64_t **there);
+/* At the end: the positions of rows that lost candidates, into `before` in any order; their number,
+ * fetched; and a wait for that, but for nothing that was launched behind it. */
+kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *work, uint64_t **count);
+kith_status kin_screen_gpu_work_lost_wait(const kin_screen_gpu_work *work);
 /* What work has done, for the report. */
 typedef struct kin_screen_gpu_tally {
     double pairs; /* of (block, tile), seeds included */

@@ -3,7 +3,7 @@
  * The screen for every chip from sm_80 on, with the tensor cores' portable instruction (mma.sync).
  *
  *   block of threads   128 rows (half a block of rows) x 128 columns at a time; each of 8 warps
- *                      64 rows x 32 columns, which share one gate (screen_gate.h)
+ *                      64 rows x 32 columns, a gate for each eight (screen_gate.h)
  *   ring               slices of 128 bytes of rows and columns, copied ahead (cp.async); rows
  *                      stay in shared memory for a whole unit where they fit beside the ring
  *   queues             what passes the coarse test waits in a queue of its warp until 32 pairs
@@ -29,7 +29,7 @@ enum {
     THREADS = 256,
     WARPS = THREADS / 32,
     WARP_ROWS = 64,
-    WARP_COLS = KIN_SCREEN_GPU_GATE,
+    WARP_COLS = KIN_SCREEN_GPU_QUAD,
     WARPS_A_ROW = KIN_SCREEN_GPU_TILE / WARP_COLS,
     ROW_PARTS = WARP_ROWS / 16, /* fragments of a warp */
     COL_PARTS = WARP_COLS / 8,
@@ -448,7 +448,8 @@ static __device__ __forceinline__ void screen_unit(const params &p, const work &
             start(w.facts + at.stage, warp, lane, acc);
             prepare_tile<TYPE, MODE>(p, s, own, w.facts + at.stage);
             if (MODE == KIN_SCREEN_GPU_LISTS) {
-                gate = word_of(w.facts[at.stage].worst.gate[warp % WARPS_A_ROW], ACC());
+                const int32_t own_gate = lane % 4 * WARPS_A_ROW + warp % WARPS_A_ROW;
+                gate = word_of(w.facts[at.stage].worst.gate[own_gate], ACC());
             }
         }
         const bool last = at.slice + 1 == p.slices;

@@ -49,7 +49,7 @@ template <int STEPS> static constexpr uint32_t tile_slots = STEPS > 0 ? TILE_SLO
 
 /* Of a thread's products of a row with the columns of a gate, col + 8 i and col + 8 i + 1, those
  * that pass the coarse test; and all of them. */
-enum { BURST = KIN_SCREEN_GPU_GATE / 4 };
+enum { BURST = KIN_SCREEN_GPU_GATE };
 typedef struct burst {
     uint32_t row; /* positions */
     uint32_t col;

@@ -61,7 +61,8 @@ static __device__ __forceinline__ void started_tests(const params &p, uint32_t r
 }
 
 /* Which of the two rows have a product that passes, by gate: bit 2 gate + row. */
-static __device__ __forceinline__ uint32_t find_started(const tile_facts *facts, bool two_sided,
+static __device__ __forceinline__ uint32_t find_started(const kin_screen_gpu_word *gates,
+                                                        bool two_sided,
                                                         const row_test<int32_t> (&test)[2],
                                                         const int32_t (&acc)[64])
 {
@@ -76,7 +77,7 @@ static __device__ __forceinline__ uint32_t find_started(const tile_facts *facts,
                 const int32_t *pair = acc + 4 * (g * GATE_STEPS + j) + 2 * i;
                 most = j == 0 ? max(pair[0], pair[1]) : __vimax3_s32(pair[0], pair[1], most);
             }
-            hits |= most >= threshold_of(test[i], facts, g, two_sided) ? 1u << (2 * g + i) : 0u;
+            hits |= most >= threshold_of(test[i], gates[g], two_sided) ? 1u << (2 * g + i) : 0u;
         }
     }
     return hits;
@@ -105,7 +106,7 @@ static __device__ __forceinline__ void test_started(const params &p, const testi
     hopper_products_wait<0>();
     hopper_products_settle(acc);
     give_back(p, t.s, p.slices, t.thread % 32, t.at);
-    const uint32_t own = find_started(t.facts, t.two_sided, test, acc);
+    const uint32_t own = find_started(gates_of(t.facts, t.thread), t.two_sided, test, acc);
     const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
     if (hits == 0) {
         return;

@@ -25,7 +25,8 @@ static __device__ __forceinline__ int32_t subtract_down(int32_t a, int32_t b)
     return a - b;
 }
 
-enum { GATES = KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE, GATE_STEPS = KIN_SCREEN_GPU_GATE / 8 };
+/* Of a thread: one of each 32 columns, its products with which are eight apart. */
+enum { GATES = KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_QUAD, GATE_STEPS = KIN_SCREEN_GPU_QUAD / 8 };
 
 /* The thresholds of one row for a tile. */
 template <typename ACC> struct row_test {
@@ -33,13 +34,20 @@ template <typename ACC> struct row_test {
     ACC col;
 };
 
+/* The gates of a thread. */
+static __device__ __forceinline__ const kin_screen_gpu_word *gates_of(const tile_facts *facts,
+                                                                      int32_t lane)
+{
+    return facts->worst.gate + lane % 4 * GATES;
+}
+
 /* One threshold for both ends: v below it discards the pair for the row and for every column of the
  * gate. */
 template <typename ACC>
-static __device__ __forceinline__ ACC threshold_of(row_test<ACC> test, const tile_facts *facts,
-                                                   int gate, bool two_sided)
+static __device__ __forceinline__ ACC threshold_of(row_test<ACC> test, kin_screen_gpu_word gate,
+                                                   bool two_sided)
 {
-    const ACC col = subtract_down(test.col, word_of(facts->worst.gate[gate], test.col));
+    const ACC col = subtract_down(test.col, word_of(gate, test.col));
     return two_sided && col < test.row ? col : test.row;
 }
 
@@ -126,7 +134,7 @@ static __device__ __forceinline__ void log_burst(const testing &t, bool has, int
     if (found != 0) {
         const uint32_t at = t.at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1));
         const uint32_t col =
-            t.facts->tile * KIN_SCREEN_GPU_TILE + GATE * KIN_SCREEN_GPU_GATE + 2 * (lane % 4);
+            t.facts->tile * KIN_SCREEN_GPU_TILE + GATE * KIN_SCREEN_GPU_QUAD + 2 * (lane % 4);
         *(uint4 *)burst_at<STARTS>(t.s, t.warp, at) =
             make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
         uint4 *to = (uint4 *)products_of<STARTS>(t.s, t.warp, at);
@@ -146,6 +154,7 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
                                                      bool two_sided, const row_test<ACC> (&test)[4],
                                                      const ACC (&low)[64], const ACC (&high)[64])
 {
+    const kin_screen_gpu_word *gates = gates_of(facts, lane);
     uint32_t hits = 0;
 #pragma unroll
     for (int g = 0; g < GATES; g++) {
@@ -163,7 +172,7 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
         }
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            hits |= most[i] >= threshold_of(test[i], facts, g, two_sided) ? 1u << (4 * g + i) : 0u;
+            hits |= most[i] >= threshold_of(test[i], gates[g], two_sided) ? 1u << (4 * g + i) : 0u;
         }
     }
     return hits;

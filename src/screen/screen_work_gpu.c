@@ -350,24 +350,39 @@ void kin_screen_gpu_work_free(kin_screen_gpu_work *w)
 
 /* ---- What was lost --------------------------------------------------------------------------- */
 
-kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *w, uint8_t **flags, int64_t *count)
+static void name_count(kin_layout *layout, void *count)
 {
-    const int64_t rows = w->rows.points;
-    int64_t found = 0;
-    KIN_TRY(kin_alloc(w->on.ctx, flags, (uint64_t)rows, sizeof **flags, "row flags"));
-    const kith_status status =
-        kin_gpu_download(w->on.ctx, w->on.gpu, *flags, w->lists.lost, (uint64_t)rows);
-    if (status != KITH_OK) {
-        kin_free(w->on.ctx, *flags);
-        *flags = NULL;
-        return status;
-    }
-    const uint8_t *lost = *flags;
-    for (int64_t row = 0; row < rows; row++) {
-        found += lost[row];
-    }
-    *count = found;
-    return KITH_OK;
+    uint64_t **there = count;
+    *there = kin_layout_array(layout, 1, sizeof **there);
+}
+
+kith_status kin_screen_gpu_work_fetch(const kin_screen_gpu_work *w, const uint64_t *counter,
+                                      uint64_t **there)
+{
+    const kin_screen_gpu_device *on = &w->on;
+    void *block = NULL;
+    KIN_TRY(kin_gpu_layout_mapped(on->ctx, on->gpu, name_count, there, &block));
+    return kin_gpu_fetch_mapped(on->ctx, on->gpu, *there, counter, sizeof *counter);
+}
+
+kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *w, uint64_t **count)
+{
+    const kin_screen_gpu_device *on = &w->on;
+    const kin_screen_gpu_lost job = {.lost = w->lists.lost,
+                                     .points = w->rows.points,
+                                     .count = &w->counters->lost,
+                                     .ids = (uint32_t *)w->before};
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
+    KIN_TRY(KIN_SCREEN_LAUNCH(on, lost, &job, "finding rows to screen again"));
+    KIN_TRY(kin_screen_gpu_work_fetch(w, job.count, count));
+    return kin_screen_gpu_launched(on, on->gpu->module->ops->event_record(on->stream, w->events[0]),
+                                   "screening");
+}
+
+kith_status kin_screen_gpu_work_lost_wait(const kin_screen_gpu_work *w)
+{
+    return kin_screen_gpu_launched(&w->on, w->on.gpu->module->ops->event_wait(w->events[0]),
+                                   "screening");
 }
 
 kith_status kin_screen_gpu_work_tally(const kin_screen_gpu_work *w, kin_screen_gpu_tally *tally)

@@ -328,7 +328,7 @@ static void make_worst(const variant *kind, side *s)
         for (int64_t p = t * TILE; p < (t + 1) * TILE && p < s->device.points; p++) {
             const bool distance = kind->bound == KIN_BOUND_DISTANCE;
             const double far = s->reach[p] + (distance ? (double)s->facts[p].lost : 0);
-            double *gate = &gates[p % TILE / KIN_SCREEN_GPU_GATE];
+            double *gate = &gates[kin_screen_gpu_gate_of((int32_t)(p % TILE))];
             *gate = fmax(*gate, far);
             w->norm = fmaxf(w->norm, s->facts[p].norm);
             w->lost = fmaxf(w->lost, s->facts[p].lost);

@@ -239,22 +239,26 @@ static bool is_same_gate(kin_bound_kind kind, kin_screen_gpu_word a, kin_screen_
     return kind == KIN_BOUND_INTEGER ? a.i == b.i : a.f == b.f;
 }
 
-/* The gate of 32 positions is the largest of their own. */
+/* A gate is the largest of its positions' own. */
 static void compare_gates(test_bench *b, kin_bound_kind kind, const kin_screen_gpu_worst *worst,
                           const kin_screen_gpu_word *gates, int64_t padded)
 {
-    for (int64_t first = 0; first < padded; first += KIN_SCREEN_GPU_GATE) {
-        kin_screen_gpu_word most = gates[first];
-        for (int64_t p = first + 1; p < first + KIN_SCREEN_GPU_GATE; p++) {
+    for (int64_t i = 0; i < padded / KIN_SCREEN_GPU_GATE; i++) {
+        const int64_t among = i / 4 * KIN_SCREEN_GPU_QUAD;
+        const int32_t number = (int32_t)(i % 4) * KIN_SCREEN_GPU_GATE;
+        kin_screen_gpu_word most = gates[among + kin_screen_gpu_gate_place(number)];
+        for (int32_t n = number + 1; n < number + KIN_SCREEN_GPU_GATE; n++) {
+            const kin_screen_gpu_word own = gates[among + kin_screen_gpu_gate_place(n)];
             if (kind == KIN_BOUND_INTEGER) {
-                most.i = most.i > gates[p].i ? most.i : gates[p].i;
+                most.i = most.i > own.i ? most.i : own.i;
             } else {
-                most.f = fmaxf(most.f, gates[p].f);
+                most.f = fmaxf(most.f, own.f);
             }
         }
-        const int64_t tile = first / KIN_SCREEN_GPU_TILE;
-        const kin_screen_gpu_word together =
-            worst[tile].gate[first % KIN_SCREEN_GPU_TILE / KIN_SCREEN_GPU_GATE];
+        const int64_t tile = among / KIN_SCREEN_GPU_TILE;
+        const int32_t first =
+            (int32_t)(among % KIN_SCREEN_GPU_TILE) + kin_screen_gpu_gate_place(number);
+        const kin_screen_gpu_word together = worst[tile].gate[kin_screen_gpu_gate_of(first)];
         if (!is_same_gate(kind, most, together)) {
             test_bench_tell(b, "gates", kind_names[kind], 0, tile, (double)most.f,
                             (double)together.f);

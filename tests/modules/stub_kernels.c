@@ -248,6 +248,18 @@ static int take(kin_gpu_stream *stream, const kin_screen_gpu_take *job)
     return 0;
 }
 
+/* Positions alone, without owners. */
+static int find_lost(kin_gpu_stream *stream, const kin_screen_gpu_lost *job)
+{
+    (void)stream;
+    for (int64_t p = 0; p < job->points; p++) {
+        if (job->lost[p] != 0) {
+            job->ids[(*job->count)++] = (uint32_t)p;
+        }
+    }
+    return 0;
+}
+
 static int arrange(kin_gpu_stream *stream, const kin_screen_gpu_arrange *job)
 {
     (void)stream;
@@ -401,6 +413,7 @@ const kin_screen_gpu_kernels stub_kernels = {.check = check,
                                              .gather = gather,
                                              .collect = collect,
                                              .tighten = tighten,
+                                             .lost = find_lost,
                                              .take = take,
                                              .arrange = arrange,
                                              .plan = plan,

@@ -93,7 +93,9 @@ static void body_lost(const kin_screen_gpu_lost *job)
             continue;
         }
         if (job->ids != NULL) {
-            job->ids[*job->count] = job->of[p];
+            job->ids[*job->count] = job->of != NULL ? job->of[p] : (uint32_t)p;
+        }
+        if (job->owners != NULL) {
             job->owners[*job->count] = job->seats[p / KIN_SCREEN_GPU_BLOCK].group;
         }
         *job->count += 1;

@@ -119,7 +119,7 @@ static kin_screen_gpu_worst worst_of(const kin_screen_gpu_tighten *job, int64_t 
         worst.integer = whole > worst.integer ? whole : worst.integer;
         const kin_screen_gpu_word gate =
             kin_gate_of(frame->type, frame->bound, kin_gate_set_far(&job->set, far));
-        raise_gate(frame->type, &worst.gate[p / KIN_SCREEN_GPU_GATE], gate);
+        raise_gate(frame->type, &worst.gate[kin_screen_gpu_gate_of((int32_t)p)], gate);
         if (job->gates != NULL) {
             job->gates[row] = gate;
         }
@@ -204,8 +204,12 @@ static void body_arrange(const kin_screen_gpu_arrange *job)
         }
         kin_select_sort_pairs(pairs, count);
         for (int64_t i = 0; i < count; i++) {
-            job->reach[first + i] = pairs[i].key;
-            job->ids[first + i] = pairs[i].id;
+            const int64_t among = i - i % KIN_SCREEN_GPU_QUAD;
+            const int64_t place = among + KIN_SCREEN_GPU_QUAD <= count
+                                      ? among + kin_screen_gpu_gate_place((int32_t)(i - among))
+                                      : i;
+            job->reach[first + place] = pairs[i].key;
+            job->ids[first + place] = pairs[i].id;
         }
     }
 }

@@ -255,12 +255,9 @@ static void list_row(const sides *s, int64_t row, int64_t tile, const kin_screen
         job->cols.starts != NULL
             ? kin_gate_make_even(frame->bound, own, job->cols.worst)
             : kin_gate_make_test(frame->type, frame->bound, eps, own, other, worst->far);
-    kin_screen_gpu_word least = {0};
     for (int64_t j = 0; j < TILE && tile * TILE + j < job->cols.points; j++) {
-        if (j % KIN_SCREEN_GPU_GATE == 0) {
-            least = least_of(job, test, worst->gate[j / KIN_SCREEN_GPU_GATE]);
-        }
-        if (is_above(s, j, v[j], least)) {
+        const kin_screen_gpu_word gate = worst->gate[kin_screen_gpu_gate_of((int32_t)j)];
+        if (is_above(s, j, v[j], least_of(job, test, gate))) {
             offer(job, row, tile * TILE + j, v[j]);
         }
     }
