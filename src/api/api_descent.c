@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Approximate graphs: arguments, and what they will take; and search by walks on a graph. */
+ * Approximate graphs: arguments, and what they will take; and arguments of walks. */
 #include "api/api_check.h"
-
-#include "file/file_checksum.h"
 
 #include <stdio.h>
 
@@ -225,7 +223,7 @@ kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool rea
 
 /* ---- Walks on a graph ------------------------------------------------------------------------ */
 
-/* Arguments of one call and of an index, and the one call. */
+/* Arguments of one call and of an index. */
 
 enum { USUAL_WIDTH = 64 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs, exact or as near to it as is wanted; exact search; distances: arguments in, one call of
- * the engine, report out. */
+ * the engine, report out; and the one call of search by walks on a graph. */
 #include "api/api_check.h"
 
 #include "file/file_checksum.h"

@@ -6,7 +6,6 @@
 #include "host/host_threads.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- Reports -------------------------------------------------------------------------------- */
 
@@ -144,8 +143,6 @@ static double cpu_rate(kin_isa isa)
     static const double rates[KIN_ISA_COUNT] = {KIN_ISA_MAP(RATE)};
     return rates[isa];
 }
-
-/* ---- What was asked for ---------------------------------------------------------------------- */
 
 /* ---- The choice ------------------------------------------------------------------------------ */
 

@@ -3,6 +3,7 @@
  * ids, distances and meta, or a sparse matrix whose rows are of one length. Written by numpy.savez,
  * numpy.savez_compressed, scipy.sparse.save_npz or kith. */
 #include "file/file_numpy.h"
+
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "file/file_open.h"

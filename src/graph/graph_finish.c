@@ -339,5 +339,3 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, do
     *phi *= (double)look->prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
     return KITH_OK;
 }
-
-/* ---- The truth ------------------------------------------------------------------------------ */

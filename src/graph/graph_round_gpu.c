@@ -14,6 +14,8 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
+#include <math.h>
+
 /* Idea. Where rounds of short lists end before the wanted recall, lists of twice the length know
  * ways that these have forgotten. The points stay prepared and the graph stays on the device: a
  * list's words are the first of the longer one, all NEW, so that they meet again with more beside

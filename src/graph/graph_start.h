@@ -221,7 +221,7 @@ typedef struct kin_graph_started {
 
 /* Lists that start. */
 typedef struct kin_graph_starting {
-    const kin_graph_points *points;
+    const kin_graph_points *points; /* with a kernel, of a symmetric metric */
     double share;         /* of all pairs, (0, 1), that may be looked at; a small one still has the
                              nearest few */
     const uint8_t *sides; /* of each position, where two graphs are made one (kin_graph_sides) */

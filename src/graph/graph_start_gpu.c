@@ -9,8 +9,6 @@
 #include "graph/graph_run_gpu.h"
 #include "host/host_threads.h"
 
-#include <math.h>
-
 /* Idea. One graph that is given comes into empty lists, all of it NEW. Of two graphs that are made
  * one, what each has is known: its entries are not NEW, and no neighbour in the union is farther
  * than the k-th of them. That is the reach with which the screen, cut short, begins: it needs no

@@ -96,7 +96,7 @@ typedef struct kin_graph_walk {
     int64_t k;     /* that a query has, >= out.k, which are told: what a list lacks is looked for */
     int64_t width; /* >= k; as many as there are points: no walk, all points are looked at */
     uint64_t seed;
-    int64_t meets;       /* of kin_graph_guide_make */
+    int64_t meets;       /* points that each shall meet; 0: what serves many at once */
     kin_allowed allowed; /* walks lead over all points, and tell of those that are allowed */
 } kin_graph_walk;
 

@@ -4,6 +4,7 @@
  * some 20 microseconds a region, of which a job has a dozen, and would cost what pools cost inside
  * other people's processes: a second OpenMP runtime beside NumPy's and PyTorch's, threads that do
  * not survive fork(), and floating-point modes inherited from whoever started them.
+ *
  * And what a progress function hears of their work.
  */
 #include "host/host_threads.h"

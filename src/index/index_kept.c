@@ -252,8 +252,6 @@ enum { USUAL_K = 10 };
 /* Queries that an index is thought to be made for, where "auto" decides where it lives. */
 static const int64_t USUAL_QUERIES = 1000;
 
-/* ---- A period -------------------------------------------------------------------------------- */
-
 /* ---- A tree ---------------------------------------------------------------------------------- */
 
 static kith_status keep_tree(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)

@@ -172,7 +172,9 @@ static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, int times)
                 }
                 normalise(a, before, own);
             }
-            KIN_TRY(kin_parallel(ctx, "prepare", a->count - o.last, take_away, &o));
+            if (o.last < a->count) {
+                KIN_TRY(kin_parallel(ctx, "prepare", a->count - o.last, take_away, &o));
+            }
         }
     }
     return KITH_OK;

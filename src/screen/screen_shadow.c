@@ -307,7 +307,11 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_ch
         const kin_shadow_choice fewer = {choice.kernel, choice.sieve, false, 0};
         KIN_TRY(make_one(ctx, corpus, fewer, axes, sieve));
     }
-    return make_one(ctx, corpus, choice, axes, shadow);
+    const kith_status status = make_one(ctx, corpus, choice, axes, shadow);
+    if (status != KITH_OK) {
+        kin_shadow_free(ctx, sieve); /* which nothing asks before shadows */
+    }
+    return status;
 }
 
 static kin_axes_points points_of(const kin_prepared *corpus)
