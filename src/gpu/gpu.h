@@ -120,13 +120,15 @@ kith_status kin_gpu_layout_mapped(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names 
 /* From that block; it must not change before the copy is made. */
 kith_status kin_gpu_send_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
                                 uint64_t bytes);
-/* Into that block; whoever waits for an event behind it may read. */
-kith_status kin_gpu_fetch_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
-                                 uint64_t bytes);
 /* KIN_GPU_NOTES numbers in such memory, all bits set until work that nobody waits for leaves word
  * there: who has waited reads them, and sets them again. */
 enum { KIN_GPU_NOTES = 8 };
 kith_status kin_gpu_notes(kith_ctx *ctx, kin_gpu *gpu, uint64_t **notes);
+/* A number, on its way to a word of such memory: *there has it when an event behind it has come,
+ * and until the next one is fetched. The host never writes that word, so that a number for which
+ * nobody waits any more, as work was stopped, spoils nothing. */
+kith_status kin_gpu_fetch_count(kith_ctx *ctx, kin_gpu *gpu, const uint64_t *count,
+                                uint64_t **there);
 /* What that block is asked for with, from a dry run: for plans. */
 uint64_t kin_gpu_layout_bytes(kin_layout_names *names, void *job);
 /* What a block that is asked for with so many bytes takes of a budget: whole pages. */

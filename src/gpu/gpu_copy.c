@@ -37,11 +37,12 @@ typedef struct lane {
 } lane;
 
 typedef struct kin_gpu_staging {
-    void *block;   /* a lane's slots, and at its end what is mapped, and notes */
+    void *block;   /* a lane's slots, and at its end what is mapped, notes, and a count */
     void *others;  /* other lanes' */
     bool has_most; /* lanes that there can be: asked for once */
     void *mapped;
     uint64_t *notes;
+    uint64_t *count;
     int32_t lane_count;
     lane lanes[MOST_LANES];
 } kin_gpu_staging;
@@ -104,10 +105,12 @@ static kith_status make_lanes(kith_ctx *ctx, kin_gpu *gpu, int32_t lanes, uint64
 static kith_status make_slots(kith_ctx *ctx, kin_gpu *gpu, kin_gpu_staging *staging)
 {
     const uint64_t note_bytes = KIN_GPU_NOTES * sizeof *staging->notes;
-    KIN_TRY(make_lanes(ctx, gpu, 1, KIN_GPU_MAPPED_BYTES + note_bytes, &staging->block));
+    KIN_TRY(make_lanes(ctx, gpu, 1, KIN_GPU_MAPPED_BYTES + note_bytes + sizeof *staging->count,
+                       &staging->block));
     staging->mapped = (unsigned char *)staging->block + 2 * SLOT_BYTES;
     staging->notes = (void *)((unsigned char *)staging->mapped + KIN_GPU_MAPPED_BYTES);
     memset(staging->notes, 0xff, note_bytes);
+    staging->count = staging->notes + KIN_GPU_NOTES;
     return KITH_OK;
 }
 
@@ -156,11 +159,13 @@ kith_status kin_gpu_send_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const voi
                          "copying");
 }
 
-kith_status kin_gpu_fetch_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
-                                 uint64_t bytes)
+kith_status kin_gpu_fetch_count(kith_ctx *ctx, kin_gpu *gpu, const uint64_t *count,
+                                uint64_t **there)
 {
-    return kin_gpu_check(ctx, gpu, gpu->module->ops->copy_out(gpu->stream, to, from, bytes),
-                         "copying");
+    KIN_TRY(kin_gpu_staging_make(ctx, gpu));
+    *there = gpu->staging->count;
+    return kin_gpu_check(
+        ctx, gpu, gpu->module->ops->copy_out(gpu->stream, *there, count, sizeof *count), "copying");
 }
 
 /* ---- Slots ----------------------------------------------------------------------------------- */

@@ -505,7 +505,7 @@ static kith_status watch_cast(kin_screen_gpu_work *w, offsets *o, int64_t length
     const double rows = (double)w->rows.padded;
     const double known = (double)known_of(o);
     uint64_t *looked = NULL;
-    KIN_TRY(kin_screen_gpu_work_fetch(w, &w->counters->looked, &looked));
+    KIN_TRY(kin_gpu_fetch_count(w->on.ctx, w->on.gpu, &w->counters->looked, &looked));
     KIN_TRY(kin_screen_gpu_work_pace(w, known / (double)o->all));
     const double passed = (double)*looked - o->looked;
     o->looked = (double)*looked;

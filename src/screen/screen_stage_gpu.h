@@ -213,10 +213,6 @@ kith_status kin_screen_gpu_costs_gather(const kin_screen_gpu_device *on,
 kith_status kin_screen_gpu_costs_collect(const kin_screen_gpu_device *on,
                                          const kin_screen_gpu_costs *costs);
 
-/* One of the counters, on its way to the host: *there has it when an event behind it has come, and
- * until the next one is fetched. */
-kith_status kin_screen_gpu_work_fetch(const kin_screen_gpu_work *work, const uint64_t *counter,
-                                      uint64_t **there);
 /* At the end: the positions of rows that lost candidates, into `before` in any order; their number,
  * fetched; and a wait for that, but for nothing that was launched behind it. */
 kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *work, uint64_t **count);

@@ -350,21 +350,6 @@ void kin_screen_gpu_work_free(kin_screen_gpu_work *w)
 
 /* ---- What was lost --------------------------------------------------------------------------- */
 
-static void name_count(kin_layout *layout, void *count)
-{
-    uint64_t **there = count;
-    *there = kin_layout_array(layout, 1, sizeof **there);
-}
-
-kith_status kin_screen_gpu_work_fetch(const kin_screen_gpu_work *w, const uint64_t *counter,
-                                      uint64_t **there)
-{
-    const kin_screen_gpu_device *on = &w->on;
-    void *block = NULL;
-    KIN_TRY(kin_gpu_layout_mapped(on->ctx, on->gpu, name_count, there, &block));
-    return kin_gpu_fetch_mapped(on->ctx, on->gpu, *there, counter, sizeof *counter);
-}
-
 kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *w, uint64_t **count)
 {
     const kin_screen_gpu_device *on = &w->on;
@@ -374,7 +359,7 @@ kith_status kin_screen_gpu_work_lost(const kin_screen_gpu_work *w, uint64_t **co
                                      .ids = (uint32_t *)w->before};
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
     KIN_TRY(KIN_SCREEN_LAUNCH(on, lost, &job, "finding rows to screen again"));
-    KIN_TRY(kin_screen_gpu_work_fetch(w, job.count, count));
+    KIN_TRY(kin_gpu_fetch_count(on->ctx, on->gpu, job.count, count));
     return kin_screen_gpu_launched(on, on->gpu->module->ops->event_record(on->stream, w->events[0]),
                                    "screening");
 }

@@ -254,7 +254,10 @@ static int find_lost(kin_gpu_stream *stream, const kin_screen_gpu_lost *job)
     (void)stream;
     for (int64_t p = 0; p < job->points; p++) {
         if (job->lost[p] != 0) {
-            job->ids[(*job->count)++] = (uint32_t)p;
+            if (job->ids != NULL) {
+                job->ids[*job->count] = (uint32_t)p;
+            }
+            *job->count += 1;
         }
     }
     return 0;

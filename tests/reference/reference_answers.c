@@ -95,7 +95,7 @@ static void body_lost(const kin_screen_gpu_lost *job)
         if (job->ids != NULL) {
             job->ids[*job->count] = job->of != NULL ? job->of[p] : (uint32_t)p;
         }
-        if (job->owners != NULL) {
+        if (job->ids != NULL && job->owners != NULL) {
             job->owners[*job->count] = job->seats[p / KIN_SCREEN_GPU_BLOCK].group;
         }
         *job->count += 1;
