@@ -308,7 +308,7 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_ch
         KIN_TRY(make_one(ctx, corpus, fewer, axes, sieve));
     }
     const kith_status status = make_one(ctx, corpus, choice, axes, shadow);
-    if (status != KITH_OK) {
+    if (status != KITH_OK && sieve != NULL) {
         kin_shadow_free(ctx, sieve); /* which nothing asks before shadows */
     }
     return status;
