@@ -134,11 +134,9 @@ static void normalise(const kin_axes *a, double before, double *own)
     }
 }
 
-enum { STEP = KIN_AXES_STEP };
-
 typedef struct orthogonal {
     const kin_axes *axes;
-    double *before; /* what each axis was long, squared */
+    double *before; /* what each axis was long, squared; where the mix stood, which is used up */
     int32_t first;  /* of a few that are orthonormal, which is taken from those behind */
     int32_t last;
 } orthogonal;
@@ -162,9 +160,10 @@ static kith_status take_away(void *arg, int64_t task, int32_t thread)
 static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, int times)
 {
     for (int time = 0; time < times; time++) {
-        for (int32_t first = 0; first < a->count; first += STEP) {
-            orthogonal o = {a, a->mix, first, (int32_t)kin_min_i64(first + STEP, a->count)};
-            for (int32_t j = first; j < o.last; j++) {
+        for (int32_t first = 0; first < a->count; first += KIN_AXES_STEP) {
+            const int32_t last = (int32_t)kin_min_i64(first + KIN_AXES_STEP, a->count);
+            orthogonal o = {a, a->mix, first, last};
+            for (int32_t j = first; j < last; j++) {
                 double *own = a->axes + j * a->wide;
                 const double before = first == 0 ? dot(own, own, a->wide) : o.before[j];
                 for (int32_t i = first; i < j; i++) {
@@ -172,8 +171,8 @@ static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, int times)
                 }
                 normalise(a, before, own);
             }
-            if (o.last < a->count) {
-                KIN_TRY(kin_parallel(ctx, "prepare", a->count - o.last, take_away, &o));
+            if (last < a->count) {
+                KIN_TRY(kin_parallel(ctx, "prepare", a->count - last, take_away, &o));
             }
         }
     }
