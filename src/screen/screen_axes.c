@@ -10,7 +10,8 @@
 
 #include <stdlib.h>
 
-enum { ROUNDS = 2, MEAN_ROWS = 256, TAKEN = 64 /* rows that a thread takes at a time */ };
+/* TAKEN, TESTED: rows that a thread takes at a time. */
+enum { ROUNDS = 2, MEAN_ROWS = 256, TAKEN = 64, TESTED = 16 };
 
 static void name_axes(kin_layout *layout, void *job)
 {
@@ -22,7 +23,8 @@ static void name_axes(kin_layout *layout, void *job)
     a->axes = kin_layout_zeros(layout, padded * wide, sizeof *a->axes);
     a->basis = kin_layout_zeros(layout, wide * padded, sizeof *a->basis);
     a->rows = kin_layout_zeros(layout, all * wide, sizeof *a->rows);
-    a->columns = kin_layout_zeros(layout, wide * KIN_AXES_SAMPLE, sizeof *a->columns);
+    a->columns = kin_layout_array(layout, (uint64_t)a->threads * KIN_PROJECT_ROWS * KIN_AXES_SAMPLE,
+                                  sizeof *a->columns);
     a->images = kin_layout_zeros(layout, all * padded, sizeof *a->images);
     a->lengths = kin_layout_zeros(layout, all, sizeof *a->lengths);
     a->values = kin_layout_zeros(layout, (uint64_t)a->threads * wide, sizeof *a->values);
@@ -92,9 +94,6 @@ static kith_status take_some(void *arg, int64_t i, int32_t thread)
         const double x = (values[c] - a->mean[c]) / s->points->scale;
         a->lengths[i] += x * x;
         a->rows[i * a->wide + c] = (float)x;
-        if (i < KIN_AXES_SAMPLE) {
-            a->columns[c * KIN_AXES_SAMPLE + i] = (float)x;
-        }
     }
     return KITH_OK;
 }
@@ -194,6 +193,19 @@ typedef struct projecting {
     bool columns; /* of the sample, times its images */
 } projecting;
 
+/* The next columns of the sample, one behind another. */
+static const float *turn_some(const kin_axes *a, int64_t first, int32_t thread)
+{
+    float *columns = a->columns + (int64_t)thread * KIN_PROJECT_ROWS * KIN_AXES_SAMPLE;
+    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
+        const float *row = a->rows + i * a->wide + first;
+        for (int64_t c = 0; c < KIN_PROJECT_ROWS; c++) {
+            columns[c * KIN_AXES_SAMPLE + i] = row[c];
+        }
+    }
+    return columns;
+}
+
 static kith_status project_some(void *arg, int64_t task, int32_t thread)
 {
     const projecting *p = arg;
@@ -207,8 +219,7 @@ static kith_status project_some(void *arg, int64_t task, int32_t thread)
         }
         return KITH_OK;
     }
-    a->ops->project(a->columns + first * KIN_AXES_SAMPLE, a->images, KIN_AXES_SAMPLE, a->padded,
-                    sums);
+    a->ops->project(turn_some(a, first, thread), a->images, KIN_AXES_SAMPLE, a->padded, sums);
     for (int r = 0; r < KIN_PROJECT_ROWS; r++) {
         for (int32_t j = 0; j < a->count; j++) {
             a->axes[j * a->wide + first + r] = sums[r * a->padded + j];
@@ -340,7 +351,7 @@ static kith_status test_row(void *arg, int64_t row, int32_t thread)
 kith_status kin_axes_run_test(kith_ctx *ctx, const kin_axes *axes, const kin_axes_test *test)
 {
     testing t = {axes, test};
-    return kin_parallel(ctx, "prepare", test->rows, test_row, &t);
+    return kin_parallel_rows(ctx, "prepare", test->rows, TESTED, test_row, &t);
 }
 
 void kin_axes_shadow(const kin_axes *a, int64_t i, double *values)

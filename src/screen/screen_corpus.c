@@ -82,7 +82,7 @@ kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepa
     KIN_TRY(kin_prepare_set(ctx, integer, k, prepared));
     const int64_t start = kin_clock_ns();
     if (prepared->groups.count > 0) {
-        KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+        KIN_TRY(kin_cover_make(ctx, &prepared->set, prepared->graph, &prepared->cover));
     }
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;
@@ -167,7 +167,7 @@ kith_status kin_prepare_queries(kith_ctx *ctx, const kin_prepared *corpus, int64
     kin_set_free(ctx, &prepared->set);
     prepared->frame = corpus->frame;
     KIN_TRY(make_set(ctx, corpus, ids, count, prepared));
-    KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+    KIN_TRY(kin_cover_make(ctx, &prepared->set, false, &prepared->cover));
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;
 }

@@ -6,7 +6,7 @@
 #include "screen/screen.h"
 #include "screen/screen_prepare.h"
 
-/* ---- Shadows (screen_shadow.c) --------------------------------------------------------------- */
+/* ---- Shadows (screen_shadow.c, screen_cast.c) ------------------------------------------------ */
 
 /* Shadows: rows of few columns that are never farther apart than the rows themselves.
  *
@@ -20,6 +20,9 @@
  * What is computed differs from s*(x) by at most e(x), which is lost beside what rounding loses. */
 
 enum { KIN_GATE_AXES = 4 * KIN_GATE_GROUPS - 1 };
+
+/* For bytes that are screened as they are: numbers of a basis are whole ones of it. */
+#define KIN_SHADOW_GRID 0x1p22
 
 /* Axes, and the kernel that shadows are screened with. */
 typedef struct kin_shadow_choice {
@@ -58,8 +61,9 @@ kin_shadow kin_shadow_sieve_shape(const kin_frame *frame);
 void kin_shadow_learn_plan(kin_layout *plan, const kin_set *set, int64_t k, int32_t threads,
                            kin_shadow *shape, kin_shadow *sieve);
 void kin_shadow_plan(kin_layout *plan, kin_shadow *shape);
-void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, kin_set *cast,
-                          int32_t threads);
+/* rows: the set of those that are cast. */
+void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, const kin_set *rows,
+                          kin_set *cast, int32_t threads);
 void kin_shadow_free(kith_ctx *ctx, kin_shadow *shadow);
 
 /* ---- The corpus ------------------------------------------------------------------------------ */
@@ -214,7 +218,7 @@ typedef struct kin_axes {
     double *axes;     /* count x wide */
     float *basis;     /* wide x padded: the same, as it is multiplied with */
     float *rows;      /* rows_all x wide */
-    float *columns;   /* wide x sample */
+    float *columns;   /* for each thread KIN_PROJECT_ROWS x sample; spare */
     float *images;    /* rows_all x padded: rows in the basis */
     double *lengths;  /* rows_all: their squares */
     double *values;   /* for each thread wide; spare */

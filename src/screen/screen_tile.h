@@ -45,6 +45,7 @@ enum {
     KIN_LINE_STEP = 16,
     KIN_TILE_KEPT = 16 * 256, /* pairs that a kernel may keep back until it ends */
     KIN_TILE_SOME = 8,        /* rows that a kernel takes some of together, at most */
+    KIN_MULTIPLY_PANELS = 2,
     KIN_GATE_GROUPS = 16,
     KIN_GATE_STRIP = 16,
     KIN_GATE_PANELS = 2,
@@ -174,6 +175,9 @@ typedef struct kin_tile_kernel {
     /* As run, of some rows with one panel; rows from pack_some, as pack, one behind another. */
     void (*pack_some)(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows);
     void (*some)(const kin_tile_job *job);
+    /* NULL, or of integers: products of all rows with the job's first KIN_MULTIPLY_PANELS panels,
+     * whose starts are zeros, by panel, row and point. No log is written. */
+    void (*multiply)(const kin_tile_job *job, kin_word *products);
 } kin_tile_kernel;
 
 #define KIN_TILE_KERNEL(TYPE, type, NAME, isa) extern const kin_tile_kernel kin_tile_##type##_##isa;
