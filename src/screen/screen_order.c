@@ -29,6 +29,7 @@ enum {
     SAMPLES = 16, /* rows of which axes are found go so many times into all */
     SAMPLE = 128, /* rows that a direction is estimated from */
     POWER_STEPS = 4,
+    AHEAD = 8,
     ROWS_A_TASK = 64
 };
 /* Products of a graph of the rows, of which axes take some hundredths. */
@@ -104,15 +105,19 @@ static const float *sketch_of(const halving *h, int64_t i)
     return h->sketches + (int64_t)h->index[i] * SKETCH;
 }
 
+typedef float lanes_t __attribute__((vector_size(LANES * sizeof(float))));
+
 static float dot(const float *a, const float *b)
 {
-    float sums[LANES] = {0.0F};
+    lanes_t sum = {0.0F};
     for (int j = 0; j < SKETCH; j += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            sums[lane] += a[j + lane] * b[j + lane];
-        }
+        lanes_t x;
+        lanes_t y;
+        memcpy(&x, a + j, sizeof x);
+        memcpy(&y, b + j, sizeof y);
+        sum += x * y;
     }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 /* The direction of largest spread of a sample of a part, by power iteration on its covariance. A
@@ -165,6 +170,7 @@ static kith_status halve(void *arg, int64_t task, int32_t thread)
     choose_direction(h, p, direction);
     uint64_t *words = h->words + p.first;
     for (int64_t i = 0; i < p.count; i++) {
+        __builtin_prefetch(sketch_of(h, p.first + kin_min_i64(i + AHEAD, p.count - 1)));
         const float along = dot(sketch_of(h, p.first + i), direction);
         uint32_t bits;
         memcpy(&bits, &along, sizeof bits);
