@@ -13,6 +13,12 @@
 /* TAKEN, TESTED: rows that a thread takes at a time. */
 enum { ROUNDS = 2, MEAN_ROWS = 256, TAKEN = 64, TESTED = 16 };
 
+/* Columns of a mix. */
+static int64_t mix_wide(int32_t count)
+{
+    return kin_round_up(count, KIN_METRIC_LANES);
+}
+
 static void name_axes(kin_layout *layout, void *job)
 {
     kin_axes *a = job;
@@ -28,7 +34,8 @@ static void name_axes(kin_layout *layout, void *job)
     a->images = kin_layout_zeros(layout, all * padded, sizeof *a->images);
     a->lengths = kin_layout_zeros(layout, all, sizeof *a->lengths);
     a->values = kin_layout_zeros(layout, (uint64_t)a->threads * wide, sizeof *a->values);
-    a->mix = kin_layout_array(layout, (uint64_t)a->count * (uint64_t)a->count, sizeof *a->mix);
+    a->mix = kin_layout_array(layout, (uint64_t)(a->count * mix_wide(a->count)),
+                              sizeof *a->mix);
     a->rests = kin_layout_array(layout, all * (uint64_t)kin_axes_steps(a->count), sizeof *a->rests);
     a->sums =
         kin_layout_array(layout, (uint64_t)a->threads * KIN_PROJECT_ROWS * padded, sizeof *a->sums);
@@ -115,64 +122,66 @@ static double dot(const double *a, const double *b, int64_t n)
     return all;
 }
 
-static void subtract(const kin_axes *a, const double *other, double *own)
+/* Rows that are made orthonormal; columns are padded with zeros. */
+typedef struct orthogonal {
+    double *rows;
+    int32_t count;
+    int64_t wide;
+    double *before; /* what each row was long, squared */
+    int32_t first;  /* of a few that are orthonormal, which is taken from those behind */
+    int32_t last;
+} orthogonal;
+
+static void subtract(const orthogonal *o, const double *other, double *own)
 {
-    const double part = dot(own, other, a->wide);
-    for (int64_t c = 0; c < a->wide; c++) {
+    const double part = dot(own, other, o->wide);
+    for (int64_t c = 0; c < o->wide; c++) {
         own[c] -= part * other[c];
     }
 }
 
-/* An axis of which nothing is left becomes zero, on which nothing falls. */
-static void normalise(const kin_axes *a, double before, double *own)
+/* A row of which nothing is left becomes zero, on which nothing falls. */
+static void normalise(const orthogonal *o, double before, double *own)
 {
-    const double left = dot(own, own, a->wide);
+    const double left = dot(own, own, o->wide);
     const double scale = left > before * 0x1p-60 && left > 0x1p-900 ? 1.0 / sqrt(left) : 0.0;
-    for (int64_t c = 0; c < a->wide; c++) {
+    for (int64_t c = 0; c < o->wide; c++) {
         own[c] *= scale;
     }
 }
-
-typedef struct orthogonal {
-    const kin_axes *axes;
-    double *before; /* what each axis was long, squared; where the mix stood, which is used up */
-    int32_t first;  /* of a few that are orthonormal, which is taken from those behind */
-    int32_t last;
-} orthogonal;
 
 static kith_status take_away(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const orthogonal *o = arg;
-    double *own = o->axes->axes + (o->last + task) * o->axes->wide;
+    double *own = o->rows + (o->last + task) * o->wide;
     if (o->first == 0) {
-        o->before[o->last + task] = dot(own, own, o->axes->wide);
+        o->before[o->last + task] = dot(own, own, o->wide);
     }
     for (int32_t i = o->first; i < o->last; i++) {
-        subtract(o->axes, o->axes->axes + i * o->axes->wide, own);
+        subtract(o, o->rows + i * o->wide, own);
     }
     return KITH_OK;
 }
 
-/* Gram-Schmidt, some axes at a time; once loses some of it where axes are nearly alike, twice does
- * not. */
-static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, int times)
+/* Gram-Schmidt, some rows at a time. Where they are nearly alike, they are less than orthogonal
+ * afterwards. */
+static kith_status orthonormalise(kith_ctx *ctx, double *rows, int32_t count, int64_t wide,
+                                  double *before)
 {
-    for (int time = 0; time < times; time++) {
-        for (int32_t first = 0; first < a->count; first += KIN_AXES_STEP) {
-            const int32_t last = (int32_t)kin_min_i64(first + KIN_AXES_STEP, a->count);
-            orthogonal o = {a, a->mix, first, last};
-            for (int32_t j = first; j < last; j++) {
-                double *own = a->axes + j * a->wide;
-                const double before = first == 0 ? dot(own, own, a->wide) : o.before[j];
-                for (int32_t i = first; i < j; i++) {
-                    subtract(a, a->axes + i * a->wide, own);
-                }
-                normalise(a, before, own);
+    for (int32_t first = 0; first < count; first += KIN_AXES_STEP) {
+        const int32_t last = (int32_t)kin_min_i64(first + KIN_AXES_STEP, count);
+        orthogonal o = {rows, count, wide, before, first, last};
+        for (int32_t j = first; j < last; j++) {
+            double *own = rows + j * wide;
+            const double was = first == 0 ? dot(own, own, wide) : before[j];
+            for (int32_t i = first; i < j; i++) {
+                subtract(&o, rows + i * wide, own);
             }
-            if (last < a->count) {
-                KIN_TRY(kin_parallel(ctx, "prepare", a->count - last, take_away, &o));
-            }
+            normalise(&o, was, own);
+        }
+        if (last < count) {
+            KIN_TRY(kin_parallel(ctx, "prepare", count - last, take_away, &o));
         }
     }
     return KITH_OK;
@@ -239,7 +248,7 @@ static kith_status iterate(kith_ctx *ctx, kin_axes *a)
     projecting p = {.axes = a, .columns = true};
     KIN_TRY(project_rows(ctx, a, KIN_AXES_SAMPLE));
     KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, project_some, &p));
-    KIN_TRY(orthonormalise(ctx, a, 1));
+    KIN_TRY(orthonormalise(ctx, a->axes, a->count, a->wide, a->values));
     set_basis(a);
     return KITH_OK;
 }
@@ -374,7 +383,7 @@ static kith_status mix_some(void *arg, int64_t task, int32_t thread)
         double sum[KIN_PROJECT_ROWS] = {0.0};
         for (int64_t i = 0; i < a->count; i++) {
             for (int c = 0; c < KIN_PROJECT_ROWS; c++) {
-                sum[c] += a->mix[j * a->count + i] * own[i * a->wide + c];
+                sum[c] += a->mix[j * mix_wide(a->count) + i] * own[i * a->wide + c];
             }
         }
         memcpy(mixed + j * KIN_PROJECT_ROWS, sum, sizeof sum);
@@ -385,17 +394,24 @@ static kith_status mix_some(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* The axes times a random matrix; then they are made orthonormal. */
+/* The axes times a matrix that is random and orthogonal; those that are zero stay so. */
 kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *a)
 {
+    const int64_t wide = mix_wide(count);
+    uint64_t state = 3;
     a->count = count;
     a->padded = kin_round_up(count, KIN_PROJECT_AXES);
-    uint64_t state = 3;
-    for (int64_t i = 0; i < (int64_t)count * count; i++) {
-        a->mix[i] = noise(&state) + noise(&state);
+    memset(a->mix, 0, (size_t)(count * wide) * sizeof *a->mix);
+    for (int32_t j = 0; j < count; j++) {
+        a->values[j] = dot(a->axes + j * a->wide, a->axes + j * a->wide, a->wide);
     }
+    for (int64_t i = 0; i < (int64_t)count * count; i++) {
+        const double sum = noise(&state) + noise(&state);
+        const bool both = a->values[i / count] > 0.0 && a->values[i % count] > 0.0;
+        a->mix[i / count * wide + i % count] = both ? sum : 0.0;
+    }
+    KIN_TRY(orthonormalise(ctx, a->mix, count, wide, a->values));
     KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, mix_some, a));
-    KIN_TRY(orthonormalise(ctx, a, 2));
     memset(a->basis, 0, (size_t)(a->wide * a->padded) * sizeof *a->basis);
     set_basis(a);
     return project_rows(ctx, a, KIN_AXES_SAMPLE);

@@ -222,7 +222,7 @@ typedef struct kin_axes {
     float *images;    /* rows_all x padded: rows in the basis */
     double *lengths;  /* rows_all: their squares */
     double *values;   /* for each thread wide; spare */
-    double *mix;      /* count x count; spare */
+    double *mix;      /* count x count, rounded up; spare */
     float *rests;     /* rows_all x steps: lengths of what 0, KIN_AXES_STEP, ... axes leave */
     double *sums;     /* for each thread KIN_PROJECT_ROWS x padded; spare */
     int32_t threads;
@@ -240,7 +240,7 @@ typedef struct kin_axes_points {
 
 /* count axes, at most as many as there are columns, and the images of the sample and of `more`
  * further rows. The same on every machine but for the last bits, whatever the threads. Nearly
- * orthonormal, which kin_axes_mix makes them in full. */
+ * orthonormal. */
 kith_status kin_axes_make(kith_ctx *ctx, const kin_axes_points *points, int32_t count,
                           const uint32_t *further, int64_t more, kin_axes *axes);
 void kin_axes_free(kith_ctx *ctx, kin_axes *axes);
