@@ -10,16 +10,10 @@
 
 #include "base/base_size.h"
 
-/* Values of a row's shadow, and e of it, of sums of so many roundings. The image may be where they
- * go. */
-static double shadow_of(const kin_shadow *s, const double *image, double length_sq,
-                        int32_t roundings, double *values)
+/* The length of the rest, behind a row's image, and e of the row, of sums of so many roundings. */
+static double end_shadow(const kin_shadow *s, double length_sq, double image_sq, int32_t roundings,
+                         double *values)
 {
-    double image_sq = 0.0;
-    for (int32_t j = 0; j < s->axes; j++) {
-        values[j] = image[j];
-        image_sq += image[j] * image[j];
-    }
     if (!(length_sq < 0x1p100)) { /* only a query far outside its corpus: fp32 does not hold it */
         memset(values, 0, (size_t)(s->axes + 1) * sizeof *values);
         return INFINITY;
@@ -87,8 +81,14 @@ static void cast_some(void *arg, int32_t thread, int64_t first, int64_t count, d
     }
     c->ops->project(rows, s->basis, s->wide, s->padded, images);
     for (int64_t r = 0; r < count; r++) {
-        off[r] = shadow_of(s, images + r * s->padded, length_sq[r], KIN_PROJECT_STEP + 2,
-                           values + r * kin_set_wide(&s->frame));
+        const double *image = images + r * s->padded;
+        double *own = values + r * kin_set_wide(&s->frame);
+        double image_sq = 0.0;
+        for (int32_t j = 0; j < s->axes; j++) {
+            own[j] = image[j];
+            image_sq += image[j] * image[j];
+        }
+        off[r] = end_shadow(s, length_sq[r], image_sq, KIN_PROJECT_STEP + 2, own);
     }
 }
 
@@ -222,27 +222,35 @@ static const kin_word *multiply_some(const multiplying *m, int32_t thread, int64
     return products;
 }
 
+/* KIN_SET_AT_ONCE rows of a panel, one beside the other. */
 static void multiply_rows(void *arg, int32_t thread, int64_t first, int64_t count, double *values,
                           double *off)
 {
     const multiplying *m = arg;
     const kin_shadow *s = m->shadow;
-    const kin_word *products = multiply_some(m, thread, first / TOGETHER * TOGETHER);
-    for (int64_t p = first; p < first + count; p++) {
-        const int64_t panel = p % TOGETHER / KIN_PANEL;
-        const kin_word *column = products + panel * m->rows * KIN_PANEL + p % KIN_PANEL;
-        double *own = values + (p - first) * kin_set_wide(&s->frame);
-        for (int32_t line = 0; line < m->lines; line++) {
-            double sum = 0.0;
-            for (int32_t digit = m->digits - 1; digit >= 0; digit--) {
-                sum = sum * DIGIT + (double)column[(digit * m->lines + line) * KIN_PANEL].i;
-            }
-            own[line] =
-                sum / (line < s->axes ? KIN_SHADOW_GRID : MEAN_GRID) + m->offsets[line];
+    const int64_t wide = kin_set_wide(&s->frame);
+    const int64_t digit = (int64_t)m->lines * KIN_PANEL;
+    const kin_word *products = multiply_some(m, thread, first / TOGETHER * TOGETHER) +
+                               first % TOGETHER / KIN_PANEL * m->rows * KIN_PANEL +
+                               first % KIN_PANEL;
+    double image_sq[KIN_SET_AT_ONCE] = {0.0};
+    double sums[KIN_SET_AT_ONCE];
+    for (int32_t line = 0; line < m->lines; line++) {
+        const kin_word *own = products + (int64_t)line * KIN_PANEL;
+        const double step = line < s->axes ? 1.0 / KIN_SHADOW_GRID : 1.0 / MEAN_GRID;
+        for (int i = 0; i < KIN_SET_AT_ONCE; i++) {
+            const double high = m->digits == 3 ? DIGIT * DIGIT * (double)own[2 * digit + i].i : 0.0;
+            sums[i] = (high + DIGIT * (double)own[digit + i].i + (double)own[i].i) * step +
+                      m->offsets[line];
+            values[i * wide + line] = sums[i];
+            image_sq[i] += line < s->axes ? sums[i] * sums[i] : 0.0;
         }
-        const double stored_sq = (double)m->set->odd[p].i - 2.0 * (double)m->set->start[p].i;
-        const double length_sq = stored_sq - 2.0 * own[s->axes] + m->mean_sq;
-        off[p - first] = shadow_of(s, own, length_sq, 0, own);
+    }
+    for (int64_t i = 0; i < count; i++) { /* the last sums are those with the mean */
+        const double stored_sq =
+            (double)m->set->odd[first + i].i - 2.0 * (double)m->set->start[first + i].i;
+        const double length_sq = stored_sq - 2.0 * sums[i] + m->mean_sq;
+        off[i] = end_shadow(s, length_sq, image_sq[i], 0, values + i * wide);
     }
 }
 
