@@ -64,6 +64,29 @@ static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
     return KITH_OK;
 }
 
+/* A row less its mean, in units of the axes' scale; bytes as they are, for whom both are as good. */
+static void load_row(const sketching *s, int64_t row, double *values, float *to)
+{
+    const kith_matrix *m = &s->rows->matrix;
+    const void *from = (const unsigned char *)m->data + row * m->stride_bytes;
+    if (m->dtype == KITH_U8 && s->rows->transforms == NULL) {
+        const uint8_t *bytes = from;
+        for (int64_t c = 0; c < m->cols; c++) {
+            to[c] = (float)bytes[c];
+        }
+    } else if (m->dtype == KITH_I8 && s->rows->transforms == NULL) {
+        const int8_t *bytes = from;
+        for (int64_t c = 0; c < m->cols; c++) {
+            to[c] = (float)bytes[c];
+        }
+    } else {
+        (void)kin_metric_load(s->distance, s->rows, row, values);
+        for (int64_t c = 0; c < s->distance->cols; c++) {
+            to[c] = (float)((values[c] - s->axes->mean[c]) * s->scale);
+        }
+    }
+}
+
 static kith_status project_rows(void *arg, int64_t task, int32_t thread)
 {
     const sketching *s = arg;
@@ -74,10 +97,7 @@ static kith_status project_rows(void *arg, int64_t task, int32_t thread)
     const int64_t first = task * KIN_PROJECT_ROWS;
     const int64_t count = kin_min_i64(KIN_PROJECT_ROWS, s->count - first);
     for (int64_t r = 0; r < count; r++) {
-        (void)kin_metric_load(s->distance, s->rows, s->order[first + r], values);
-        for (int64_t c = 0; c < s->distance->cols; c++) {
-            rows[r * a->wide + c] = (float)((values[c] - a->mean[c]) * s->scale);
-        }
+        load_row(s, s->order[first + r], values, rows + r * a->wide);
     }
     a->ops->project(rows, a->basis, a->wide, SKETCH, sums);
     for (int64_t i = 0; i < count * SKETCH; i++) {
