@@ -140,17 +140,23 @@ static float dot(const float *a, const float *b)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+static void add(const float *restrict x, const float *restrict less, float times,
+                float *restrict to)
+{
+    for (int j = 0; j < SKETCH; j++) {
+        to[j] += times * (x[j] - less[j]);
+    }
+}
+
 /* The direction of largest spread of a sample of a part, by power iteration on its covariance. A
  * poor one costs time, not correctness; infinities and NaN end up in one half. */
 static void choose_direction(const halving *h, part p, float *direction)
 {
     const int64_t sample = kin_min_i64(p.count, SAMPLE);
+    static const float zeros[SKETCH];
     float mean[SKETCH] = {0.0F};
     for (int64_t i = 0; i < sample; i++) {
-        const float *x = sketch_of(h, p.first + i * p.count / sample);
-        for (int j = 0; j < SKETCH; j++) {
-            mean[j] += x[j] / (float)sample;
-        }
+        add(sketch_of(h, p.first + i * p.count / sample), zeros, 1.0F / (float)sample, mean);
     }
     for (int j = 0; j < SKETCH; j++) {
         direction[j] = 1.0F + (float)j / SKETCH;
@@ -160,10 +166,7 @@ static void choose_direction(const halving *h, part p, float *direction)
         const float offset = dot(mean, direction);
         for (int64_t i = 0; i < sample; i++) {
             const float *x = sketch_of(h, p.first + i * p.count / sample);
-            const float along = dot(x, direction) - offset;
-            for (int j = 0; j < SKETCH; j++) {
-                next[j] += along * (x[j] - mean[j]);
-            }
+            add(x, mean, dot(x, direction) - offset, next);
         }
         const float length = sqrtf(dot(next, next));
         if (!(length > 0.0F) || !isfinite(length)) {
