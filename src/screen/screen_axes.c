@@ -417,23 +417,33 @@ kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *a)
     return project_rows(ctx, a, KIN_AXES_SAMPLE);
 }
 
-/* The norm of a symmetric matrix is at most its largest row sum. An axis that is zero is none: what
- * is left of the others is orthonormal. */
+/* The norm of a symmetric matrix is at most the root of the largest row sum of its square; a root
+ * of 1 + x differs from 1 by x / (1 + the root). An axis that is zero is none: what is left of the
+ * others is orthonormal. */
 double kin_axes_skew(kin_axes *a)
 {
+    const int64_t wide = mix_wide(a->count);
     double worst = 0.0;
+    memset(a->mix, 0, (size_t)(a->count * wide) * sizeof *a->mix);
     for (int32_t j = 0; j < a->count; j++) {
+        double *own = a->axes + j * a->wide;
         for (int64_t c = 0; c < a->wide; c++) {
-            a->axes[j * a->wide + c] = (double)a->basis[c * a->padded + j];
+            own[c] = (double)a->basis[c * a->padded + j];
+        }
+        for (int32_t i = 0; i <= j; i++) {
+            const double product = dot(own, a->axes + i * a->wide, a->wide);
+            const double off = product - (i == j && product > 0.0 ? 1.0 : 0.0);
+            a->mix[j * wide + i] = off;
+            a->mix[i * wide + j] = off;
         }
     }
     for (int32_t j = 0; j < a->count; j++) {
         double sum = 0.0;
         for (int32_t i = 0; i < a->count; i++) {
-            const double product = dot(a->axes + j * a->wide, a->axes + i * a->wide, a->wide);
-            sum += fabs(product - (i == j && product > 0.0 ? 1.0 : 0.0)) + 0x1p-40;
+            sum += fabs(dot(a->mix + j * wide, a->mix + i * wide, wide));
         }
         worst = fmax(worst, sum);
     }
-    return worst;
+    const double skew = sqrt(worst) * KIN_BOUND_WIDEN + (double)a->count * 0x1p-40;
+    return skew / (1.0 + sqrt(fmax(1.0 - skew, 0.0))) * KIN_BOUND_WIDEN;
 }

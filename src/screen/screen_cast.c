@@ -3,9 +3,9 @@
  * Rows as their shadows: products with a basis, the length of the rest, and what of both is unsure.
  *
  * Rows of bytes that are screened as they are have been made ready for a unit, which multiplies
- * them here, too: the numbers of a basis are whole ones of a grid, taken apart into digits that
- * fill a word as bytes do, and nothing is rounded. The mean is one more axis, so that lengths are
- * exact. Other rows are multiplied in fp32. */
+ * them here, too: a basis is whole numbers, of two digits where words hold bytes, and nothing is
+ * rounded. The mean is one more axis, so that lengths are exact. Other rows are multiplied in fp32.
+ */
 #include "screen/screen_corpus.h"
 
 #include "base/base_size.h"
@@ -95,7 +95,6 @@ static void cast_some(void *arg, int32_t thread, int64_t first, int64_t count, d
 /* ---- Rows of bytes --------------------------------------------------------------------------- */
 
 enum { DIGIT = 256, TOGETHER = KIN_MULTIPLY_PANELS * KIN_PANEL };
-static const double MEAN_GRID = 256.0; /* a mean of some hundred bytes is a whole number of it */
 
 typedef struct multiplying {
     const kin_shadow *shadow;
@@ -123,7 +122,7 @@ static bool may_multiply(const kin_set *set)
 
 static multiplying multiplying_of(const kin_shadow *shadow, const kin_set *set, int32_t threads)
 {
-    const int32_t digits = set->frame->kernel->type == KIN_TILE_S8 ? 3 : 2;
+    const int32_t digits = set->frame->kernel->type == KIN_TILE_S8 ? 2 : 1;
     const int32_t lines = shadow->axes + 1;
     return (multiplying){.shadow = shadow,
                          .set = set,
@@ -162,13 +161,13 @@ static void put_digit(const multiplying *m, int64_t row, int64_t col, int64_t di
 static int64_t number_of(const multiplying *m, int32_t line, int64_t col, double shift)
 {
     const kin_shadow *s = m->shadow;
-    return line < s->axes ? llrint((double)s->basis[col * s->padded + line] * KIN_SHADOW_GRID)
-                          : llrint((s->mean[col] - shift) * MEAN_GRID);
+    return llrint(line < s->axes ? (double)s->basis[col * s->padded + line] * s->grid
+                                 : s->mean[col] - shift);
 }
 
 static void set_line(const multiplying *m, int32_t line, double shift)
 {
-    const double step = line < m->shadow->axes ? 1.0 / KIN_SHADOW_GRID : 1.0 / MEAN_GRID;
+    const double step = line < m->shadow->axes ? 1.0 / m->shadow->grid : 1.0;
     const double more = m->set->frame->kernel->type == KIN_TILE_S8 ? 128.0 : 0.0; /* in panels */
     double offset = 0.0;
     for (int64_t col = 0; col < m->set->frame->cols; col++) {
@@ -237,11 +236,10 @@ static void multiply_rows(void *arg, int32_t thread, int64_t first, int64_t coun
     double sums[KIN_SET_AT_ONCE];
     for (int32_t line = 0; line < m->lines; line++) {
         const kin_word *own = products + (int64_t)line * KIN_PANEL;
-        const double step = line < s->axes ? 1.0 / KIN_SHADOW_GRID : 1.0 / MEAN_GRID;
+        const double step = line < s->axes ? 1.0 / s->grid : 1.0;
         for (int i = 0; i < KIN_SET_AT_ONCE; i++) {
-            const double high = m->digits == 3 ? DIGIT * DIGIT * (double)own[2 * digit + i].i : 0.0;
-            sums[i] = (high + DIGIT * (double)own[digit + i].i + (double)own[i].i) * step +
-                      m->offsets[line];
+            const double high = m->digits == 2 ? DIGIT * (double)own[digit + i].i : 0.0;
+            sums[i] = (high + (double)own[i].i) * step + m->offsets[line];
             values[i * wide + line] = sums[i];
             image_sq[i] += line < s->axes ? sums[i] * sums[i] : 0.0;
         }

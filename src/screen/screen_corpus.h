@@ -21,9 +21,6 @@
 
 enum { KIN_GATE_AXES = 4 * KIN_GATE_GROUPS - 1 };
 
-/* For bytes that are screened as they are: numbers of a basis are whole ones of it. */
-#define KIN_SHADOW_GRID 0x1p22
-
 /* Axes, and the kernel that shadows are screened with. */
 typedef struct kin_shadow_choice {
     const kin_tile_kernel *kernel;

@@ -283,12 +283,30 @@ static void set_frame(const kin_axes *a, const kin_prepared *corpus, const kin_t
     s->frame = frame_of(&corpus->distance, kernel, a->count, &stats);
 }
 
-/* What multiplies bytes is whole numbers (screen_cast.c). */
-static void set_whole(const kin_axes *a)
+/* What multiplies bytes is whole numbers (screen_cast.c): of two digits that are bytes, and so that
+ * sums of their products with 128 are below 2^31. */
+static double set_whole(const kin_axes *a)
 {
-    for (int64_t i = 0; i < a->wide * a->padded; i++) {
-        a->basis[i] = (float)(nearbyint((double)a->basis[i] * KIN_SHADOW_GRID) / KIN_SHADOW_GRID);
+    static const double MOST = 32512.0;
+    static const double MOST_SUM = 0x1p23;
+    double most = 0x1p-10;
+    for (int32_t j = 0; j < a->count; j++) {
+        double sum = 0.0;
+        for (int64_t c = 0; c < a->wide; c++) {
+            const double x = fabs((double)a->basis[c * a->padded + j]);
+            sum += x;
+            most = fmax(most, x);
+        }
+        most = fmax(most, sum * (MOST / MOST_SUM));
     }
+    const double grid = ldexp(1.0, ilogb(MOST / most));
+    for (int64_t i = 0; i < a->wide * a->padded; i++) {
+        a->basis[i] = (float)(nearbyint((double)a->basis[i] * grid) / grid);
+    }
+    for (int64_t c = 0; c < a->wide; c++) {
+        a->mean[c] = nearbyint(a->mean[c]);
+    }
+    return grid;
 }
 
 /* Of the first axes. */
@@ -298,9 +316,7 @@ static kith_status make_one(kith_ctx *ctx, const kin_prepared *corpus, kin_shado
     kin_shadow made = shape_of(choice.axes, corpus->distance.cols);
     made.tiles = choice.tiles;
     KIN_TRY(kin_axes_mix(ctx, choice.axes, axes));
-    if (corpus->frame.bound == KIN_BOUND_INTEGER) {
-        set_whole(axes);
-    }
+    made.grid = corpus->frame.bound == KIN_BOUND_INTEGER ? set_whole(axes) : 0.0;
     KIN_TRY(kin_layout_make(ctx, name_shadow, &made, "a basis", &made.block));
     set_frame(axes, corpus, choice.kernel, &made);
     memcpy(made.mean, axes->mean, (size_t)axes->wide * sizeof *axes->mean);
