@@ -107,23 +107,9 @@ static kith_status take_some(void *arg, int64_t i, int32_t thread)
 
 /* ---- The axes -------------------------------------------------------------------------------- */
 
-static double dot(const double *a, const double *b, int64_t n)
-{
-    double sum[KIN_METRIC_LANES] = {0.0};
-    for (int64_t i = 0; i < n; i += KIN_METRIC_LANES) {
-        for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-            sum[lane] += a[i + lane] * b[i + lane];
-        }
-    }
-    double all = 0.0;
-    for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-        all += sum[lane];
-    }
-    return all;
-}
-
 /* Rows that are made orthonormal; columns are padded with zeros. */
 typedef struct orthogonal {
+    const kin_round_ops *ops;
     double *rows;
     int32_t count;
     int64_t wide;
@@ -134,16 +120,13 @@ typedef struct orthogonal {
 
 static void subtract(const orthogonal *o, const double *other, double *own)
 {
-    const double part = dot(own, other, o->wide);
-    for (int64_t c = 0; c < o->wide; c++) {
-        own[c] -= part * other[c];
-    }
+    o->ops->subtract64(o->ops->dot64(own, other, o->wide), other, o->wide, own);
 }
 
 /* A row of which nothing is left becomes zero, on which nothing falls. */
 static void normalise(const orthogonal *o, double before, double *own)
 {
-    const double left = dot(own, own, o->wide);
+    const double left = o->ops->dot64(own, own, o->wide);
     const double scale = left > before * 0x1p-60 && left > 0x1p-900 ? 1.0 / sqrt(left) : 0.0;
     for (int64_t c = 0; c < o->wide; c++) {
         own[c] *= scale;
@@ -156,7 +139,7 @@ static kith_status take_away(void *arg, int64_t task, int32_t thread)
     const orthogonal *o = arg;
     double *own = o->rows + (o->last + task) * o->wide;
     if (o->first == 0) {
-        o->before[o->last + task] = dot(own, own, o->wide);
+        o->before[o->last + task] = o->ops->dot64(own, own, o->wide);
     }
     for (int32_t i = o->first; i < o->last; i++) {
         subtract(o, o->rows + i * o->wide, own);
@@ -166,15 +149,16 @@ static kith_status take_away(void *arg, int64_t task, int32_t thread)
 
 /* Gram-Schmidt, some rows at a time. Where they are nearly alike, they are less than orthogonal
  * afterwards. */
-static kith_status orthonormalise(kith_ctx *ctx, double *rows, int32_t count, int64_t wide,
-                                  double *before)
+static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, double *rows, int64_t wide)
 {
+    const int32_t count = a->count;
+    double *before = a->values;
     for (int32_t first = 0; first < count; first += KIN_AXES_STEP) {
         const int32_t last = (int32_t)kin_min_i64(first + KIN_AXES_STEP, count);
-        orthogonal o = {rows, count, wide, before, first, last};
+        orthogonal o = {a->ops, rows, count, wide, before, first, last};
         for (int32_t j = first; j < last; j++) {
             double *own = rows + j * wide;
-            const double was = first == 0 ? dot(own, own, wide) : before[j];
+            const double was = first == 0 ? a->ops->dot64(own, own, wide) : before[j];
             for (int32_t i = first; i < j; i++) {
                 subtract(&o, rows + i * wide, own);
             }
@@ -248,7 +232,7 @@ static kith_status iterate(kith_ctx *ctx, kin_axes *a)
     projecting p = {.axes = a, .columns = true};
     KIN_TRY(project_rows(ctx, a, KIN_AXES_SAMPLE));
     KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, project_some, &p));
-    KIN_TRY(orthonormalise(ctx, a->axes, a->count, a->wide, a->values));
+    KIN_TRY(orthonormalise(ctx, a, a->axes, a->wide));
     set_basis(a);
     return KITH_OK;
 }
@@ -403,14 +387,15 @@ kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *a)
     a->padded = kin_round_up(count, KIN_PROJECT_AXES);
     memset(a->mix, 0, (size_t)(count * wide) * sizeof *a->mix);
     for (int32_t j = 0; j < count; j++) {
-        a->values[j] = dot(a->axes + j * a->wide, a->axes + j * a->wide, a->wide);
+        const double *own = a->axes + j * a->wide;
+        a->values[j] = a->ops->dot64(own, own, a->wide);
     }
     for (int64_t i = 0; i < (int64_t)count * count; i++) {
         const double sum = noise(&state) + noise(&state);
         const bool both = a->values[i / count] > 0.0 && a->values[i % count] > 0.0;
         a->mix[i / count * wide + i % count] = both ? sum : 0.0;
     }
-    KIN_TRY(orthonormalise(ctx, a->mix, count, wide, a->values));
+    KIN_TRY(orthonormalise(ctx, a, a->mix, wide));
     KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, mix_some, a));
     memset(a->basis, 0, (size_t)(a->wide * a->padded) * sizeof *a->basis);
     set_basis(a);
@@ -431,7 +416,7 @@ double kin_axes_skew(kin_axes *a)
             own[c] = (double)a->basis[c * a->padded + j];
         }
         for (int32_t i = 0; i <= j; i++) {
-            const double product = dot(own, a->axes + i * a->wide, a->wide);
+            const double product = a->ops->dot64(own, a->axes + i * a->wide, a->wide);
             const double off = product - (i == j && product > 0.0 ? 1.0 : 0.0);
             a->mix[j * wide + i] = off;
             a->mix[i * wide + j] = off;
@@ -440,7 +425,7 @@ double kin_axes_skew(kin_axes *a)
     for (int32_t j = 0; j < a->count; j++) {
         double sum = 0.0;
         for (int32_t i = 0; i < a->count; i++) {
-            sum += fabs(dot(a->mix + j * wide, a->mix + i * wide, wide));
+            sum += fabs(a->ops->dot64(a->mix + j * wide, a->mix + i * wide, wide));
         }
         worst = fmax(worst, sum);
     }

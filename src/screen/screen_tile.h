@@ -300,6 +300,9 @@ typedef struct kin_round_ops {
     float (*distance_sq)(const float *a, const float *b, int64_t wide);
     /* The same of doubles, in double; wide a multiple of 8. */
     double (*distance_sq64)(const double *a, const double *b, int64_t wide);
+    /* Sum of a[i] b[i], and own[i] -= times * from[i]; wide a multiple of 8. */
+    double (*dot64)(const double *a, const double *b, int64_t wide);
+    void (*subtract64)(double times, const double *from, int64_t wide, double *own);
     /* out[r * axes + j] = sum over i of rows[r * wide + i] basis[i * axes + j] for
      * KIN_PROJECT_ROWS; axes a multiple of 32, wide of KIN_PROJECT_STEP. Each KIN_PROJECT_STEP
      * products are summed in fp32, one behind the other, their sums in double. */
