@@ -34,8 +34,7 @@ static void name_axes(kin_layout *layout, void *job)
     a->images = kin_layout_zeros(layout, all * padded, sizeof *a->images);
     a->lengths = kin_layout_zeros(layout, all, sizeof *a->lengths);
     a->values = kin_layout_zeros(layout, (uint64_t)a->threads * wide, sizeof *a->values);
-    a->mix = kin_layout_array(layout, (uint64_t)(a->count * mix_wide(a->count)),
-                              sizeof *a->mix);
+    a->mix = kin_layout_array(layout, (uint64_t)(a->count * mix_wide(a->count)), sizeof *a->mix);
     a->rests = kin_layout_array(layout, all * (uint64_t)kin_axes_steps(a->count), sizeof *a->rests);
     a->sums =
         kin_layout_array(layout, (uint64_t)a->threads * KIN_PROJECT_ROWS * padded, sizeof *a->sums);

@@ -142,8 +142,7 @@ kith_status kin_prepare_shadows(kith_ctx *ctx, const kin_shadow_job *job, kin_pr
     const int64_t start = kin_clock_ns();
     kith_status status =
         kin_shadow_learn(ctx, prepared, job, &prepared->shadow, &prepared->sieve_shadow);
-    KIN_THEN(status,
-             cast_rows(ctx, prepared, prepared->order, prepared->groups.count, prepared));
+    KIN_THEN(status, cast_rows(ctx, prepared, prepared->order, prepared->groups.count, prepared));
     if (status == KITH_OK && prepared->shadow.axes > 0 && !prepared->shadow.tiles) {
         kin_set_free(ctx, &prepared->set); /* that in panels gives way */
         status = make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared);

@@ -180,8 +180,9 @@ static kith_status try_some(kith_ctx *ctx, covering *c, int64_t tasks, bool *vai
     for (int64_t i = 0; i < SAMPLE; i++) {
         for (int64_t j = 0; j < SAMPLE; j++) {
             const int64_t fine = j * c->apart * (KIN_COARSE_STEP / KIN_FINE_STEP);
-            apart += kin_cover_apart(c->set, c->ops, (kin_cover_tile){c->cover, i * c->apart},
-                                     (kin_cover_tile){c->cover, fine}, fmax(c->near[i], c->near[j]));
+            apart +=
+                kin_cover_apart(c->set, c->ops, (kin_cover_tile){c->cover, i * c->apart},
+                                (kin_cover_tile){c->cover, fine}, fmax(c->near[i], c->near[j]));
         }
     }
     *vain = (double)apart < LEAST_APART * SAMPLE * SAMPLE;

@@ -64,7 +64,8 @@ static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
     return KITH_OK;
 }
 
-/* A row less its mean, in units of the axes' scale; bytes as they are, for whom both are as good. */
+/* A row less its mean, in units of the axes' scale; bytes as they are, for whom both are as good.
+ */
 static void load_row(const sketching *s, int64_t row, double *values, float *to)
 {
     const kith_matrix *m = &s->rows->matrix;

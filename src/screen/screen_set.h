@@ -169,9 +169,9 @@ typedef struct kin_cover {
 /* A fine tile of points is skipped for a coarse tile of rows. */
 enum { KIN_COVER_FINE = 0, KIN_COVER_COARSE = 1, KIN_FINE_STEP = 32, KIN_COARSE_STEP = 96 };
 
-/* Products have no triangle inequality, and small sets nothing to skip: their cover is empty. graph:
- * where a sample of the set's tiles says that hardly any are apart, it has centres of coarse tiles
- * alone, of a few of their rows. */
+/* Products have no triangle inequality, and small sets nothing to skip: their cover is empty.
+ * graph: where a sample of the set's tiles says that hardly any are apart, it has centres of coarse
+ * tiles alone, of a few of their rows. */
 kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, bool graph, kin_cover *cover);
 void kin_cover_free(kith_ctx *ctx, kin_cover *cover);
 /* Floats of a centre of rows of `cols` components. */
