@@ -79,14 +79,19 @@ static void load(const sampling *s, int64_t i, double *values)
     (void)kin_metric_load(p->distance, p->rows, id, values);
 }
 
-/* Of a part of the sample: any mean is right. */
+/* Of a part of the sample: any mean is right, and of bytes whole numbers are (screen_cast.c). */
 static void set_mean(const sampling *s)
 {
+    const kin_rows *rows = s->points->rows;
+    const bool whole = kith_dtype_bytes(rows->matrix.dtype) == 1 && rows->transforms == NULL;
     for (int64_t i = 0; i < MEAN_ROWS; i++) {
         load(s, i * (KIN_AXES_SAMPLE / MEAN_ROWS), s->axes->values);
         for (int64_t c = 0; c < s->points->distance->cols; c++) {
             s->axes->mean[c] += s->axes->values[c] / MEAN_ROWS;
         }
+    }
+    for (int64_t c = 0; c < s->axes->wide && whole; c++) {
+        s->axes->mean[c] = nearbyint(s->axes->mean[c]);
     }
 }
 

@@ -265,7 +265,7 @@ kith_status kin_axes_run_test(kith_ctx *ctx, const kin_axes *axes, const kin_axe
 kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *axes);
 /* The shadow of row i of the sample: count + 1 values. */
 void kin_axes_shadow(const kin_axes *axes, int64_t i, double *values);
-/* |BtB - 1| of the basis, at most. Writes over axes. */
+/* |(BtB)^1/2 - 1| of the basis, at most. Writes over axes and mix. */
 double kin_axes_skew(kin_axes *axes);
 
 #endif

@@ -303,9 +303,6 @@ static double set_whole(const kin_axes *a)
     for (int64_t i = 0; i < a->wide * a->padded; i++) {
         a->basis[i] = (float)(nearbyint((double)a->basis[i] * grid) / grid);
     }
-    for (int64_t c = 0; c < a->wide; c++) {
-        a->mean[c] = nearbyint(a->mean[c]);
-    }
     return grid;
 }
 
