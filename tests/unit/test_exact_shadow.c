@@ -576,10 +576,10 @@ static void kept_corpora(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(theorem),
-        cmocka_unit_test(theorem_of_bytes),       cmocka_unit_test(spoiled_basis),
-        cmocka_unit_test(same_searches), cmocka_unit_test(few_queries),
-        cmocka_unit_test(kept_corpora),  cmocka_unit_test(long_jobs),
+        cmocka_unit_test(theorem),       cmocka_unit_test(theorem_of_bytes),
+        cmocka_unit_test(spoiled_basis), cmocka_unit_test(same_searches),
+        cmocka_unit_test(few_queries),   cmocka_unit_test(kept_corpora),
+        cmocka_unit_test(long_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
