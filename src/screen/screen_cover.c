@@ -13,8 +13,8 @@ enum {
     ASKED_OF = 24, /* one of so many of their rows */
     CENTRE_OF = 12 /* where there are no balls, one row of so many */
 };
-/* Of pairs of tiles, those that must be apart: balls take some hundredths of the screen, and rule out
- * less than a sample says. */
+/* Of pairs of tiles, those that must be apart: balls take some hundredths of the screen, and rule
+ * out less than a sample says. */
 static const double LEAST_APART = 0.05;
 
 static const int64_t steps[2] = {KIN_FINE_STEP, KIN_COARSE_STEP};
