@@ -261,7 +261,7 @@ kith_status kin_shadow_cast(kith_ctx *ctx, const kin_shadow *shadow, const kin_p
     const kin_set *rows = &prepared->set;
     const bool made = rows->padded > 0 && rows->ids == ids && rows->points == points;
     KIN_HOLD(hold, ctx);
-    if (made && may_multiply(rows)) {
+    if (made && shadow->grid > 0.0 && may_multiply(rows)) {
         multiplying m = multiplying_of(shadow, rows, ctx->threads);
         KIN_TRY(kin_hold_layout(&hold, name_multiplying, &m, "rows in a basis"));
         set_lines(&m);

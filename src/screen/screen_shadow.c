@@ -313,7 +313,9 @@ static kith_status make_one(kith_ctx *ctx, const kin_prepared *corpus, kin_shado
     kin_shadow made = shape_of(choice.axes, corpus->distance.cols);
     made.tiles = choice.tiles;
     KIN_TRY(kin_axes_mix(ctx, choice.axes, axes));
-    made.grid = corpus->frame.bound == KIN_BOUND_INTEGER ? set_whole(axes) : 0.0;
+    made.grid = corpus->frame.bound == KIN_BOUND_INTEGER && corpus->frame.kernel->multiply != NULL
+                    ? set_whole(axes)
+                    : 0.0;
     KIN_TRY(kin_layout_make(ctx, name_shadow, &made, "a basis", &made.block));
     set_frame(axes, corpus, choice.kernel, &made);
     memcpy(made.mean, axes->mean, (size_t)axes->wide * sizeof *axes->mean);
