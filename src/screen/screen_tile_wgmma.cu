@@ -124,7 +124,7 @@ static __device__ void consume_few(const params &p, shared_state *s, unsigned ch
             } else {
                 ACC acc[64];
                 multiply_few<STEPS>(p, s, rows, ring, &at, acc);
-                give_back(p, s, p.slices, lane, &at);
+                give_back<slices_of<STEPS>>(p, s, lane, &at);
                 if (p.job.rows.points <= STAGED_ROWS) {
                     write_staged<TYPE>(p, facts, unit, group, thread, staged_of(rows, group), acc);
                 } else {
@@ -162,7 +162,8 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
     shared_state *s = (shared_state *)(base + state_at<STEPS>());
     unsigned char *rows = base + p.rows_at;
     unsigned char *ring = rows + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0);
-    const int32_t group = (int32_t)threadIdx.x / 128;
+    /* From one lane, so that the compiler sees that a warp has one. */
+    const int32_t group = __shfl_sync(0xffffffffu, (int32_t)threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
         make_barriers(p, s, mine::WARPS);
     }

@@ -43,6 +43,9 @@ template <bool STARTS> struct shape {
     };
 };
 
+/* Slices of a row that stays and takes STEPS products of 32 bytes. */
+template <int STEPS> static constexpr int slices_of = (STEPS + 3) / 4;
+
 /* Facts of tiles: streamed rows' tiles take long, and a place more in the ring is worth more.
  * STEPS: 0 where rows are streamed. */
 template <int STEPS> static constexpr uint32_t tile_slots = STEPS > 0 ? TILE_SLOTS : TILE_SLOTS / 2;

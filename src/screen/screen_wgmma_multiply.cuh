@@ -99,10 +99,9 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
                   const unsigned char *ring, int32_t group, const place *at, ACC (&low)[64],
                   ACC (&high)[64])
 {
-    const int SLICES = (STEPS + 3) / 4;
     const int TAIL = STEPS / TAIL_SHARE;
-    uint64_t b[SLICES];
-    wait_for_slices<SLICES>(p, s, ring, at, b);
+    uint64_t b[slices_of<STEPS>];
+    wait_for_slices<slices_of<STEPS>>(p, s, ring, at, b);
     const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / shape<false>::GROUPS));
     const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
     const uint64_t next_rows = (64 * SLICE) >> 4;
@@ -123,10 +122,12 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
 }
 
 /* After the last product of a tile. */
-static __device__ __forceinline__ void give_back(const params &p, shared_state *s, int32_t slices,
-                                                 int32_t lane, place *at)
+template <int SLICES>
+static __device__ __forceinline__ void give_back(const params &p, shared_state *s, int32_t lane,
+                                                 place *at)
 {
-    for (int32_t i = 0; i < slices; i++) {
+#pragma unroll
+    for (int i = 0; i < SLICES; i++) {
         if (lane == 0) {
             hopper_barrier_arrive(&s->empty[at->slice.stage]);
         }
@@ -140,9 +141,8 @@ static __device__ __forceinline__ void
 multiply_few(const params &p, shared_state *s, const unsigned char *rows, const unsigned char *ring,
              const place *at, ACC (&acc)[64])
 {
-    const int SLICES = (STEPS + 3) / 4;
-    uint64_t b[SLICES];
-    wait_for_slices<SLICES>(p, s, ring, at, b);
+    uint64_t b[slices_of<STEPS>];
+    wait_for_slices<slices_of<STEPS>>(p, s, ring, at, b);
     const uint64_t a = hopper_matrix(rows);
     hopper_products_begin();
 #pragma unroll
@@ -161,7 +161,7 @@ static __device__ __forceinline__ void pass_over(const params &p, shared_state *
 {
     for (int32_t i = 0; i < p.slices; i++) {
         hopper_barrier_wait(&s->full[at->slice.stage], at->slice.parity);
-        give_back(p, s, 1, lane, at);
+        give_back<1>(p, s, lane, at);
     }
 }
 
@@ -180,7 +180,7 @@ multiply_tile(const params &p, shared_state *s, const unsigned char *rows,
         multiply_streamed(p, s, ring, group, lane, at, low, high);
     }
     hopper_products_wait<0>();
-    give_back(p, s, STEPS > 0 ? p.slices : 1, lane, at);
+    give_back<(STEPS > 0 ? slices_of<STEPS> : 1)>(p, s, lane, at);
 }
 
 #endif
