@@ -243,6 +243,38 @@ static __device__ __forceinline__ float largest(float a, float b, float c)
     return fmaxf(fmaxf(a, b), c);
 }
 
+/* The largest of `most` and of v less a half, or of v and a gate (upwards). */
+static __device__ __forceinline__ float largest_less(float v, float half, float most)
+{
+    return fmaxf(less_half(v, half), most);
+}
+
+static __device__ __forceinline__ int32_t largest_less(int32_t v, int32_t half, int32_t most)
+{
+    return __viaddmax_s32(v, -half, most);
+}
+
+static __device__ __forceinline__ float largest_more(float v, float gate, float most)
+{
+    return fmaxf(__fadd_ru(v, gate), most);
+}
+
+static __device__ __forceinline__ int32_t largest_more(int32_t v, int32_t gate, int32_t most)
+{
+    return __viaddmax_s32(v, gate, most);
+}
+
+/* A threshold that nothing reaches, infinity neither. */
+static __device__ __forceinline__ float beyond_all(float)
+{
+    return __int_as_float(0x7fffffff);
+}
+
+static __device__ __forceinline__ int32_t beyond_all(int32_t)
+{
+    return INT32_MAX;
+}
+
 static __device__ __forceinline__ float smallest_of(float)
 {
     return -INFINITY;

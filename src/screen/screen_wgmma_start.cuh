@@ -51,7 +51,8 @@ static __device__ __forceinline__ void started_tests(const params &p, uint32_t r
         kin_gate_row_of(p.job.rows, p.job.row_lists, row0 + row_of(thread, lane % 2));
     const kin_gate_test even = kin_gate_make_even(p.job.rows.frame.bound, mine, p.job.cols.worst);
     const int32_t row = started(even.row.i, p.job.cols.start_shift);
-    const int32_t col = p.two_sided != 0 ? started(even.col.i, p.job.cols.start_shift) : INT32_MAX;
+    const int32_t col =
+        p.two_sided != 0 ? started(even.col.i, p.job.cols.start_shift) : beyond_all(even.col.i);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         test[i].row = __shfl_sync(0xffffffffu, row, (lane & 28) + i);
@@ -60,64 +61,19 @@ static __device__ __forceinline__ void started_tests(const params &p, uint32_t r
 }
 
 /* The largest product of each of a thread's two rows with the columns of each gate. */
-typedef struct started_most {
-    int32_t of[2][GATES];
-} started_most;
-
-static __device__ __forceinline__ started_most most_started(const int32_t (&acc)[64])
+static __device__ __forceinline__ row_most<int32_t, 2> most_started(const int32_t (&acc)[64])
 {
-    started_most most;
+    row_most<int32_t, 2> most;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
 #pragma unroll
-        for (int g = 0; g < GATES; g++) {
-#pragma unroll
-            for (int j = 0; j < GATE_STEPS; j++) {
-                const int32_t *pair = acc + 4 * (g * GATE_STEPS + j) + 2 * i;
-                most.of[i][g] =
-                    j == 0 ? max(pair[0], pair[1]) : __vimax3_s32(pair[0], pair[1], most.of[i][g]);
-            }
+        for (int j = 0; j < GATES * GATE_STEPS; j++) {
+            const int32_t *pair = acc + 4 * j + 2 * i;
+            int32_t *of = &most.of[i][j / GATE_STEPS];
+            *of = j % GATE_STEPS == 0 ? largest(pair[0], pair[1]) : largest(pair[0], pair[1], *of);
         }
     }
     return most;
-}
-
-/* Whether a product passes at all: what most tiles are asked alone. */
-static __device__ __forceinline__ bool
-any_started(const int4 &gates, const row_test<int32_t> (&test)[2], const started_most &most)
-{
-    const int32_t gate[GATES] = {gates.x, gates.y, gates.z, gates.w};
-    bool any = false;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const int32_t(&of)[GATES] = most.of[i];
-        int32_t with_gate = of[0] + gate[0];
-#pragma unroll
-        for (int g = 1; g < GATES; g++) {
-            with_gate = __viaddmax_s32(of[g], gate[g], with_gate);
-        }
-        any |= max(__vimax3_s32(of[0], of[1], of[2]), of[3]) >= test[i].row;
-        any |= with_gate >= test[i].col;
-    }
-    return any;
-}
-
-/* Which of the two rows have a product that passes, by gate: bit 2 gate + row. */
-static __device__ __forceinline__ uint32_t find_started(const int4 &gates,
-                                                        const row_test<int32_t> (&test)[2],
-                                                        const started_most &most)
-{
-    const int32_t gate[GATES] = {gates.x, gates.y, gates.z, gates.w};
-    uint32_t hits = 0;
-#pragma unroll
-    for (int g = 0; g < GATES; g++) {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int32_t v = most.of[i][g];
-            hits |= v >= test[i].row || v + gate[g] >= test[i].col ? 1u << (2 * g + i) : 0u;
-        }
-    }
-    return hits;
 }
 
 /* hits: of the warp, own: of the thread. */
@@ -141,15 +97,16 @@ static __device__ __forceinline__ void test_started(const params &p, const testi
                                                     const row_test<int32_t> (&test)[2],
                                                     int32_t (&acc)[64])
 {
-    const int4 gates = *(const int4 *)gates_of(t.facts, t.thread);
+    int32_t gate[GATES];
+    load_gates(t.facts, t.thread, gate);
     hopper_products_wait<0>();
     hopper_products_settle(acc);
     give_back<slices_of<STEPS>>(p, t.s, t.thread % 32, t.at);
-    const started_most most = most_started(acc);
-    if (!__any_sync(0xffffffffu, any_started(gates, test, most))) {
+    const row_most<int32_t, 2> most = most_started(acc);
+    if (!__any_sync(0xffffffffu, passes_any(gate, test, most))) {
         return;
     }
-    const uint32_t own = find_started(gates, test, most);
+    const uint32_t own = find_hits(gate, test, most);
     const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
     log_started<0>(t, hits, own, test, acc);
     log_started<1>(t, hits, own, test, acc);

@@ -34,21 +34,21 @@ template <typename ACC> struct row_test {
     ACC col;
 };
 
-/* The gates of a thread. */
-static __device__ __forceinline__ const kin_screen_gpu_word *gates_of(const tile_facts *facts,
-                                                                      int32_t lane)
-{
-    return facts->worst.gate + lane % 4 * GATES;
-}
-
-/* One threshold for both ends: v below it discards the pair for the row and for every column of the
- * gate. */
+/* The gates of a thread: v below a row's threshold, and with a gate below that for the columns'
+ * sake, discards the pair for the row and for every column of the gate. */
 template <typename ACC>
-static __device__ __forceinline__ ACC threshold_of(row_test<ACC> test, kin_screen_gpu_word gate,
-                                                   bool two_sided)
+static __device__ __forceinline__ void load_gates(const tile_facts *facts, int32_t lane,
+                                                  ACC (&gate)[GATES])
 {
-    const ACC col = subtract_down(test.col, word_of(gate, test.col));
-    return two_sided && col < test.row ? col : test.row;
+    static_assert(GATES == 4, "four words");
+    const uint4 words = *(const uint4 *)(facts->worst.gate + lane % 4 * GATES);
+    const uint32_t word[GATES] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int g = 0; g < GATES; g++) {
+        kin_screen_gpu_word w;
+        w.u = word[g];
+        gate[g] = word_of(w, gate[g]);
+    }
 }
 
 /* A warp at a tile. */
@@ -148,31 +148,68 @@ static __device__ __forceinline__ void log_burst(const testing &t, bool has, int
     t.at->head += (uint32_t)__popc(lanes);
 }
 
-/* Which of a thread's four rows have a product that passes, by gate: bit 4 gate + row. */
+/* The largest product of each of a thread's rows with the columns of each gate, less their halves.
+ */
+template <typename ACC, int ROWS> struct row_most {
+    ACC of[ROWS][GATES];
+};
+
 template <typename ACC>
-static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, int32_t lane,
-                                                     bool two_sided, const row_test<ACC> (&test)[4],
-                                                     const ACC (&low)[64], const ACC (&high)[64])
+static __device__ __forceinline__ row_most<ACC, 4>
+most_of(const tile_facts *facts, int32_t lane, const ACC (&low)[64], const ACC (&high)[64])
 {
-    const kin_screen_gpu_word *gates = gates_of(facts, lane);
+    row_most<ACC, 4> most;
+#pragma unroll
+    for (int j = 0; j < GATES * GATE_STEPS; j++) {
+        ACC h[2] = {0, 0};
+        load_two(facts->half, j, lane % 4, h);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
+            ACC *of = &most.of[i][j / GATE_STEPS];
+            *of = j % GATE_STEPS == 0 ? less_half(acc[0], h[0]) : largest_less(acc[0], h[0], *of);
+            *of = largest_less(acc[1], h[1], *of);
+        }
+    }
+    return most;
+}
+
+/* Whether a product passes at all: what most tiles are asked alone. */
+template <typename ACC, int ROWS>
+static __device__ __forceinline__ bool passes_any(const ACC (&gate)[GATES],
+                                                  const row_test<ACC> (&test)[ROWS],
+                                                  const row_most<ACC, ROWS> &most)
+{
+    bool any = false;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        const ACC(&of)[GATES] = most.of[i];
+        ACC with_gate = smallest_of(of[0]);
+#pragma unroll
+        for (int g = 0; g < GATES; g++) {
+            with_gate = largest_more(of[g], gate[g], with_gate);
+        }
+        any |= largest(largest(of[0], of[1], of[2]), of[3]) >= test[i].row;
+        any |= with_gate >= test[i].col;
+    }
+    return any;
+}
+
+/* Which of a thread's rows have a product that passes, by gate: bit ROWS gate + row. */
+template <typename ACC, int ROWS>
+static __device__ __forceinline__ uint32_t find_hits(const ACC (&gate)[GATES],
+                                                     const row_test<ACC> (&test)[ROWS],
+                                                     const row_most<ACC, ROWS> &most)
+{
     uint32_t hits = 0;
 #pragma unroll
     for (int g = 0; g < GATES; g++) {
-        ACC most[4];
 #pragma unroll
-        for (int j = g * GATE_STEPS; j < (g + 1) * GATE_STEPS; j++) {
-            ACC h[2] = {0, 0};
-            load_two(facts->half, j, lane % 4, h);
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
-                const ACC both = largest(less_half(acc[0], h[0]), less_half(acc[1], h[1]));
-                most[i] = j == g * GATE_STEPS ? both : largest(most[i], both);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            hits |= most[i] >= threshold_of(test[i], gates[g], two_sided) ? 1u << (4 * g + i) : 0u;
+        for (int i = 0; i < ROWS; i++) {
+            const ACC v = most.of[i][g];
+            const bool passes =
+                v >= test[i].row || largest_more(v, gate[g], smallest_of(v)) >= test[i].col;
+            hits |= passes ? 1u << (ROWS * g + i) : 0u;
         }
     }
     return hits;
@@ -215,13 +252,16 @@ static __device__ __forceinline__ void test_tile(const params &p, const testing 
         w.u = __shfl_sync(0xffffffffu, mine.row.u, (lane & 28) + i);
         test[i].row = word_of(w, low[0]);
         w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
-        test[i].col = word_of(w, low[0]);
+        test[i].col = t.two_sided ? word_of(w, low[0]) : beyond_all(low[0]);
     }
-    const uint32_t own = find_hits(t.facts, lane, t.two_sided, test, low, high);
-    const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
-    if (hits == 0) {
+    ACC gate[GATES];
+    load_gates(t.facts, lane, gate);
+    const row_most<ACC, 4> most = most_of(t.facts, lane, low, high);
+    if (!__any_sync(0xffffffffu, passes_any(gate, test, most))) {
         return;
     }
+    const uint32_t own = find_hits(gate, test, most);
+    const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
     log_gate<0>(t, hits, own, test, low, high);
     log_gate<1>(t, hits, own, test, low, high);
     log_gate<2>(t, hits, own, test, low, high);
