@@ -76,21 +76,6 @@ static __device__ __forceinline__ row_most<int32_t, 2> most_started(const int32_
     return most;
 }
 
-/* hits: of the warp, own: of the thread. */
-template <int GATE>
-static __device__ __forceinline__ void log_started(const testing &t, uint32_t hits, uint32_t own,
-                                                   const row_test<int32_t> (&test)[2],
-                                                   const int32_t (&acc)[64])
-{
-    const uint32_t bit = 1u << (2 * GATE);
-    if ((hits & bit) != 0) {
-        log_burst<true, GATE, 0>(t, (own & bit) != 0, 0, test[0], acc);
-    }
-    if ((hits & 2 * bit) != 0) {
-        log_burst<true, GATE, 1>(t, (own & 2 * bit) != 0, 1, test[1], acc);
-    }
-}
-
 /* A tile whose products are under way. */
 template <int STEPS>
 static __device__ __forceinline__ void test_started(const params &p, const testing &t,
@@ -108,11 +93,7 @@ static __device__ __forceinline__ void test_started(const params &p, const testi
     }
     const uint32_t own = find_hits(gate, test, most);
     const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
-    log_started<0>(t, hits, own, test, acc);
-    log_started<1>(t, hits, own, test, acc);
-    log_started<2>(t, hits, own, test, acc);
-    log_started<3>(t, hits, own, test, acc);
-    publish(t);
+    log_hits<true>(t, hits, own, test, acc, acc);
 }
 
 template <int STEPS>

@@ -90,41 +90,48 @@ static __device__ __forceinline__ void wait_for_room(const testing &t)
     }
 }
 
-/* Which products with the columns of a gate pass, by the gates of their own columns. */
-template <bool STARTS, int GATE, int HALF, typename ACC>
-static __device__ __forceinline__ uint32_t find_passing(const testing &t, row_test<ACC> test,
-                                                        const ACC (&acc)[64])
+/* A thread's products of one of its rows with the columns of a gate, and the row's thresholds. */
+template <typename ACC> struct gate_products {
+    ACC v[BURST];
+    row_test<ACC> test;
+};
+
+/* Which of them pass, by the gates of their own columns. */
+template <bool STARTS, typename ACC>
+static __device__ __forceinline__ uint32_t find_passing(const testing &t, int32_t gate,
+                                                        const gate_products<ACC> &products)
 {
     const int32_t quarter = t.thread % 4;
     uint32_t found = 0;
 #pragma unroll
-    for (int i = 0; i < BURST; i++) {
-        const int j = GATE * GATE_STEPS + i / 2;
-        ACC v = acc[4 * j + 2 * HALF + i % 2];
-        ACC least = test.row;
-        ACC two[2] = {0, 0};
+    for (int pair = 0; pair < BURST / 2; pair++) {
+        const int32_t j = gate * GATE_STEPS + pair;
+        ACC half[2] = {0, 0};
+        ACC gates[2] = {0, 0};
         if (!STARTS) {
-            load_two(t.facts->half, j, quarter, two);
-            v = less_half(v, two[i % 2]);
+            load_two(t.facts->half, j, quarter, half);
         }
         if (t.two_sided) {
-            load_two(t.facts->gates, j, quarter, two);
-            const ACC col = subtract_down(test.col, two[i % 2]);
-            least = col < least ? col : least;
+            load_two(t.facts->gates, j, quarter, gates);
         }
-        found |= v >= least ? 1u << i : 0u;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const ACC v = products.v[2 * pair + i];
+            const ACC col = subtract_down(products.test.col, gates[i]);
+            const ACC least = col < products.test.row ? col : products.test.row;
+            found |= (STARTS ? v : less_half(v, half[i])) >= least ? 1u << (2 * pair + i) : 0u;
+        }
     }
     return found;
 }
 
-/* What passes of the products with a gate's columns of a row of each lane that `has` some, by the
- * gate. All lanes come; number: of the row among the thread's, odd ones in the upper half of a
- * product. */
-template <bool STARTS, int GATE, int HALF, typename ACC>
-static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t number,
-                                                 row_test<ACC> test, const ACC (&acc)[64])
+/* What passes of a gate's products of a row of each lane that `has` some. All lanes come; number:
+ * of the row among the thread's. */
+template <bool STARTS, typename ACC>
+static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t gate,
+                                                 int32_t number, const gate_products<ACC> &products)
 {
-    const uint32_t found = has ? find_passing<STARTS, GATE, HALF>(t, test, acc) : 0;
+    const uint32_t found = has ? find_passing<STARTS>(t, gate, products) : 0;
     const uint32_t lanes = __ballot_sync(0xffffffffu, found != 0);
     const uint32_t lane = (uint32_t)t.thread % 32;
     if (lanes == 0) {
@@ -133,19 +140,43 @@ static __device__ __forceinline__ void log_burst(const testing &t, bool has, int
     wait_for_room(t);
     if (found != 0) {
         const uint32_t at = t.at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1));
-        const uint32_t col =
-            t.facts->tile * KIN_SCREEN_GPU_TILE + GATE * KIN_SCREEN_GPU_QUAD + 2 * (lane % 4);
+        const uint32_t col = t.facts->tile * KIN_SCREEN_GPU_TILE +
+                             (uint32_t)gate * KIN_SCREEN_GPU_QUAD + 2 * (lane % 4);
         *(uint4 *)burst_at<STARTS>(t.s, t.warp, at) =
             make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
         uint4 *to = (uint4 *)products_of<STARTS>(t.s, t.warp, at);
 #pragma unroll
         for (int i = 0; i < 2 && !t.defers; i++) {
-            const int first = 4 * (GATE * GATE_STEPS + 2 * i) + 2 * HALF;
-            to[i] = make_uint4(to_word(acc[first]).u, to_word(acc[first + 1]).u,
-                               to_word(acc[first + 4]).u, to_word(acc[first + 5]).u);
+            const ACC *v = products.v + 4 * i;
+            to[i] = make_uint4(to_word(v[0]).u, to_word(v[1]).u, to_word(v[2]).u, to_word(v[3]).u);
         }
     }
     t.at->head += (uint32_t)__popc(lanes);
+}
+
+/* hits: of the warp, own: of the thread. */
+template <bool STARTS, typename ACC, int ROWS>
+static __device__ __forceinline__ void log_hits(const testing &t, uint32_t hits, uint32_t own,
+                                                const row_test<ACC> (&test)[ROWS],
+                                                const ACC (&low)[64], const ACC (&high)[64])
+{
+#pragma unroll
+    for (int hit = 0; hit < ROWS * GATES; hit++) {
+        if ((hits >> hit & 1) == 0) {
+            continue;
+        }
+        const int gate = hit / ROWS;
+        const int row = hit % ROWS;
+        const ACC(&acc)[64] = row < 2 ? low : high;
+        gate_products<ACC> products;
+        products.test = test[row];
+#pragma unroll
+        for (int i = 0; i < BURST; i++) {
+            products.v[i] = acc[4 * (gate * GATE_STEPS + i / 2) + 2 * (row % 2) + i % 2];
+        }
+        log_burst<STARTS>(t, (own >> hit & 1) != 0, gate, row, products);
+    }
+    publish(t);
 }
 
 /* The largest product of each of a thread's rows with the columns of each gate, less their halves.
@@ -215,26 +246,6 @@ static __device__ __forceinline__ uint32_t find_hits(const ACC (&gate)[GATES],
     return hits;
 }
 
-/* hits: of the warp, own: of the thread. */
-template <int GATE, typename ACC>
-static __device__ __forceinline__ void log_gate(const testing &t, uint32_t hits, uint32_t own,
-                                                const row_test<ACC> (&test)[4],
-                                                const ACC (&low)[64], const ACC (&high)[64])
-{
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint32_t bit = 1u << (4 * GATE + i);
-        if ((hits & bit) == 0) {
-            continue;
-        }
-        if (i % 2 == 0) {
-            log_burst<false, GATE, 0>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
-        } else {
-            log_burst<false, GATE, 1>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
-        }
-    }
-}
-
 template <kin_screen_gpu_type TYPE, typename ACC>
 static __device__ __forceinline__ void test_tile(const params &p, const testing &t, int32_t group,
                                                  const ACC (&low)[64], const ACC (&high)[64])
@@ -262,11 +273,7 @@ static __device__ __forceinline__ void test_tile(const params &p, const testing 
     }
     const uint32_t own = find_hits(gate, test, most);
     const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
-    log_gate<0>(t, hits, own, test, low, high);
-    log_gate<1>(t, hits, own, test, low, high);
-    log_gate<2>(t, hits, own, test, low, high);
-    log_gate<3>(t, hits, own, test, low, high);
-    publish(t);
+    log_hits<false>(t, hits, own, test, low, high);
 }
 
 /* ---- Draining ------------------------------------------------------------ */
