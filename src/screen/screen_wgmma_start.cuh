@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of bytes that stay, against columns whose starts are bytes of the product (screen_start.h):
- * accumulators are compared as they are, three at a time in one instruction. Four groups have 64
- * rows each and wait for no turn: while one multiplies, the others test. Thresholds of a row are
- * the same for all tiles, by the worst of all columns (kin_gate_make_even).
+ * Bytes whose pairs go to lists: four groups have 64 rows each and wait for no turn: while one
+ * multiplies, the others test. Where rows stay, starts of columns are bytes of the product
+ * (screen_start.h): accumulators are compared as they are, three at a time in one instruction, and
+ * thresholds of a row are the same for all tiles, by the worst of all columns (kin_gate_make_even).
  */
 #ifndef KIN_SCREEN_WGMMA_START_CUH
 #define KIN_SCREEN_WGMMA_START_CUH
@@ -10,7 +10,7 @@
 #include "screen/screen_wgmma_multiply.cuh"
 #include "screen/screen_wgmma_test.cuh"
 
-enum { STARTED_ROWS = shape<true>::ROWS };
+enum { GROUPS_OF_FOUR = 4, ROWS_OF_FOUR = KIN_SCREEN_GPU_BLOCK / GROUPS_OF_FOUR };
 
 /* Under way. */
 template <int STEPS>
@@ -23,7 +23,7 @@ multiply_started(const params &p, shared_state *s, const unsigned char *rows,
     const uint64_t of_rows = hopper_blocks((const unsigned char *)s + starts_at());
     const uint64_t of_cols =
         hopper_blocks(ring + (size_t)at->slice.stage * (uint32_t)p.stage_bytes + COL_SLICE_BYTES);
-    const uint64_t a = hopper_matrix(rows + group * STARTED_ROWS * SLICE);
+    const uint64_t a = hopper_matrix(rows + group * ROWS_OF_FOUR * SLICE);
     const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
     hopper_products_begin();
 #pragma unroll
@@ -42,22 +42,14 @@ static __device__ __forceinline__ int32_t started(int32_t threshold, int32_t shi
     return min(threshold, 1 << 30) + shift;
 }
 
-/* Of a thread's two rows, for all tiles of a unit; each thread of a quad works out those of one. */
-static __device__ __forceinline__ void started_tests(const params &p, uint32_t row0, int32_t thread,
-                                                     row_test<int32_t> (&test)[2])
+/* The same thresholds for all tiles of a unit. */
+static __device__ __forceinline__ kin_gate_test started_test(const params &p,
+                                                             const kin_gate_row &row)
 {
-    const int32_t lane = thread % 32;
-    const kin_gate_row mine =
-        kin_gate_row_of(p.job.rows, p.job.row_lists, row0 + row_of(thread, lane % 2));
-    const kin_gate_test even = kin_gate_make_even(p.job.rows.frame.bound, mine, p.job.cols.worst);
-    const int32_t row = started(even.row.i, p.job.cols.start_shift);
-    const int32_t col =
-        p.two_sided != 0 ? started(even.col.i, p.job.cols.start_shift) : beyond_all(even.col.i);
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        test[i].row = __shfl_sync(0xffffffffu, row, (lane & 28) + i);
-        test[i].col = __shfl_sync(0xffffffffu, col, (lane & 28) + i);
-    }
+    kin_gate_test even = kin_gate_make_even(p.job.rows.frame.bound, row, p.job.cols.worst);
+    even.row.i = started(even.row.i, p.job.cols.start_shift);
+    even.col.i = started(even.col.i, p.job.cols.start_shift);
+    return even;
 }
 
 /* The largest product of each of a thread's two rows with the columns of each gate. */
@@ -76,29 +68,58 @@ static __device__ __forceinline__ row_most<int32_t, 2> most_started(const int32_
     return most;
 }
 
-/* A tile whose products are under way. */
-template <int STEPS>
-static __device__ __forceinline__ void test_started(const params &p, const testing &t,
-                                                    const row_test<int32_t> (&test)[2],
-                                                    int32_t (&acc)[64])
+/* The rows of a thread in a unit: each thread of a quad works out the thresholds of one, in `mine`
+ * where each tile has its own, else once. */
+typedef struct row_pair {
+    kin_gate_row mine;
+    row_test<int32_t> test[2];
+} row_pair;
+
+template <typename BODY>
+static __device__ __forceinline__ row_pair rows_of_unit(const params &p, uint32_t row0,
+                                                        int32_t thread)
 {
-    int32_t gate[GATES];
-    load_gates(t.facts, t.thread, gate);
-    hopper_products_wait<0>();
-    hopper_products_settle(acc);
-    give_back<slices_of<STEPS>>(p, t.s, t.thread % 32, t.at);
-    const row_most<int32_t, 2> most = most_started(acc);
-    if (!__any_sync(0xffffffffu, passes_any(gate, test, most))) {
-        return;
+    const int32_t lane = thread % 32;
+    row_pair pair;
+    pair.mine = kin_gate_row_of(p.job.rows, p.job.row_lists, row0 + row_of(thread, lane % 2));
+    if (BODY::STARTS) {
+        share_tests(started_test(p, pair.mine), lane, p.two_sided != 0, pair.test);
     }
-    const uint32_t own = find_hits(gate, test, most);
-    const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
-    log_hits<true>(t, hits, own, test, acc, acc);
+    return pair;
 }
 
-template <int STEPS>
-static __device__ void consume_started(const params &p, shared_state *s, const unsigned char *rows,
-                                       const unsigned char *ring, int32_t group, int32_t thread)
+/* A group's products with a tile, complete, its slices given back; and its test. */
+template <typename BODY, int STEPS>
+static __device__ __forceinline__ void consume_tile(const params &p, const unsigned char *rows,
+                                                    const unsigned char *ring, int32_t group,
+                                                    const testing &t, row_pair &pair)
+{
+    const int32_t lane = t.thread % 32;
+    int32_t acc[64];
+    int32_t gate[GATES];
+    if constexpr (BODY::STARTS) {
+        multiply_started<STEPS>(p, t.s, rows, ring, group, t.at, acc);
+        load_gates(t.facts, lane, gate);
+        hopper_products_wait<0>();
+        hopper_products_settle(acc);
+        give_back<slices_of<STEPS>>(p, t.s, lane, t.at);
+        log_tile<BODY>(t, gate, pair.test, most_started(acc), acc, acc);
+    } else {
+        multiply_streamed<GROUPS_OF_FOUR>(p, t.s, ring, group, lane, t.at, acc);
+        load_gates(t.facts, lane, gate);
+        share_tests(
+            kin_gate_test_of<BODY::TYPE>(p.job.rows.frame.bound, p.eps, pair.mine, t.facts->worst),
+            lane, t.two_sided, pair.test);
+        hopper_products_wait<0>();
+        hopper_products_settle(acc);
+        give_back<1>(p, t.s, lane, t.at);
+        log_tile<BODY>(t, gate, pair.test, most_of<2>(t.facts, lane, acc, acc), acc, acc);
+    }
+}
+
+template <typename BODY, int STEPS>
+static __device__ void consume_bytes(const params &p, shared_state *s, const unsigned char *rows,
+                                     const unsigned char *ring, int32_t group, int32_t thread)
 {
     const int32_t lane = thread % 32;
     place at = {{0, 0}, {0, 0}, 0, 0};
@@ -108,12 +129,12 @@ static __device__ void consume_started(const params &p, shared_state *s, const u
         if (unit.count == 0) {
             break;
         }
-        const uint32_t row0 = unit.block * KIN_SCREEN_GPU_BLOCK + (uint32_t)(group * STARTED_ROWS);
-        row_test<int32_t> test[2];
-        started_tests(p, row0, thread, test);
+        if (!BODY::STARTS && lane == 0) { /* slices of the next unit may come at once */
+            hopper_barrier_arrive(&s->unit_empty);
+        }
+        const uint32_t row0 = unit.block * KIN_SCREEN_GPU_BLOCK + (uint32_t)(group * ROWS_OF_FOUR);
+        row_pair pair = rows_of_unit<BODY>(p, row0, thread);
         for (uint32_t t = 0; t < unit.count; t++) {
-            int32_t acc[64];
-            multiply_started<STEPS>(p, s, rows, ring, group, &at, acc);
             const testing here = {s,
                                   facts_of(s, at.tile),
                                   &at,
@@ -122,14 +143,14 @@ static __device__ void consume_started(const params &p, shared_state *s, const u
                                   thread,
                                   p.two_sided != 0,
                                   p.job.passed.pairs != NULL};
-            test_started<STEPS>(p, here, test, acc);
+            consume_tile<BODY, STEPS>(p, rows, ring, group, here, pair);
             __syncwarp();
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);
             }
             step(&at.tile, tile_slots<STEPS>);
         }
-        if (lane == 0) { /* rows are read until the last products are done */
+        if (BODY::STARTS && lane == 0) { /* rows are read until the last products are done */
             hopper_barrier_arrive(&s->unit_empty);
         }
     }

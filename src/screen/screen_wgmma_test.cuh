@@ -79,14 +79,15 @@ static __device__ __forceinline__ void publish(const testing &t)
     }
 }
 
-/* Until a burst of each lane fits. */
-static __device__ __forceinline__ void wait_for_room(const testing &t)
+/* Until as many bursts fit. */
+template <typename BODY>
+static __device__ __forceinline__ void wait_for_room(const testing &t, uint32_t bursts)
 {
-    if (t.at->head - t.at->tail > RING - 32) {
+    if (t.at->head + bursts - t.at->tail > BODY::RING) {
         publish(t); /* the drain cannot empty what it does not see */
         do {        /* all lanes go by what the first one sees */
             t.at->tail = __shfl_sync(0xffffffffu, volatile_load(&t.s->tail[t.warp]), 0);
-        } while (t.at->head - t.at->tail > RING - 32);
+        } while (t.at->head + bursts - t.at->tail > BODY::RING);
     }
 }
 
@@ -97,7 +98,7 @@ template <typename ACC> struct gate_products {
 };
 
 /* Which of them pass, by the gates of their own columns. */
-template <bool STARTS, typename ACC>
+template <typename BODY, typename ACC>
 static __device__ __forceinline__ uint32_t find_passing(const testing &t, int32_t gate,
                                                         const gate_products<ACC> &products)
 {
@@ -108,7 +109,7 @@ static __device__ __forceinline__ uint32_t find_passing(const testing &t, int32_
         const int32_t j = gate * GATE_STEPS + pair;
         ACC half[2] = {0, 0};
         ACC gates[2] = {0, 0};
-        if (!STARTS) {
+        if (!BODY::STARTS) {
             load_two(t.facts->half, j, quarter, half);
         }
         if (t.two_sided) {
@@ -119,7 +120,8 @@ static __device__ __forceinline__ uint32_t find_passing(const testing &t, int32_
             const ACC v = products.v[2 * pair + i];
             const ACC col = subtract_down(products.test.col, gates[i]);
             const ACC least = col < products.test.row ? col : products.test.row;
-            found |= (STARTS ? v : less_half(v, half[i])) >= least ? 1u << (2 * pair + i) : 0u;
+            found |=
+                (BODY::STARTS ? v : less_half(v, half[i])) >= least ? 1u << (2 * pair + i) : 0u;
         }
     }
     return found;
@@ -127,35 +129,36 @@ static __device__ __forceinline__ uint32_t find_passing(const testing &t, int32_
 
 /* What passes of a gate's products of a row of each lane that `has` some. All lanes come; number:
  * of the row among the thread's. */
-template <bool STARTS, typename ACC>
+template <typename BODY, typename ACC>
 static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t gate,
                                                  int32_t number, const gate_products<ACC> &products)
 {
-    const uint32_t found = has ? find_passing<STARTS>(t, gate, products) : 0;
+    const uint32_t found = has ? find_passing<BODY>(t, gate, products) : 0;
     const uint32_t lanes = __ballot_sync(0xffffffffu, found != 0);
     const uint32_t lane = (uint32_t)t.thread % 32;
     if (lanes == 0) {
         return;
     }
-    wait_for_room(t);
+    const uint32_t bursts = (uint32_t)__popc(lanes);
+    wait_for_room<BODY>(t, bursts);
     if (found != 0) {
         const uint32_t at = t.at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1));
         const uint32_t col = t.facts->tile * KIN_SCREEN_GPU_TILE +
                              (uint32_t)gate * KIN_SCREEN_GPU_QUAD + 2 * (lane % 4);
-        *(uint4 *)burst_at<STARTS>(t.s, t.warp, at) =
+        *(uint4 *)burst_at<BODY>(t.s, t.warp, at) =
             make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
-        uint4 *to = (uint4 *)products_of<STARTS>(t.s, t.warp, at);
+        uint4 *to = (uint4 *)products_of<BODY>(t.s, t.warp, at);
 #pragma unroll
         for (int i = 0; i < 2 && !t.defers; i++) {
             const ACC *v = products.v + 4 * i;
             to[i] = make_uint4(to_word(v[0]).u, to_word(v[1]).u, to_word(v[2]).u, to_word(v[3]).u);
         }
     }
-    t.at->head += (uint32_t)__popc(lanes);
+    t.at->head += bursts;
 }
 
 /* hits: of the warp, own: of the thread. */
-template <bool STARTS, typename ACC, int ROWS>
+template <typename BODY, typename ACC, int ROWS>
 static __device__ __forceinline__ void log_hits(const testing &t, uint32_t hits, uint32_t own,
                                                 const row_test<ACC> (&test)[ROWS],
                                                 const ACC (&low)[64], const ACC (&high)[64])
@@ -174,7 +177,7 @@ static __device__ __forceinline__ void log_hits(const testing &t, uint32_t hits,
         for (int i = 0; i < BURST; i++) {
             products.v[i] = acc[4 * (gate * GATE_STEPS + i / 2) + 2 * (row % 2) + i % 2];
         }
-        log_burst<STARTS>(t, (own >> hit & 1) != 0, gate, row, products);
+        log_burst<BODY>(t, (own >> hit & 1) != 0, gate, row, products);
     }
     publish(t);
 }
@@ -185,17 +188,17 @@ template <typename ACC, int ROWS> struct row_most {
     ACC of[ROWS][GATES];
 };
 
-template <typename ACC>
-static __device__ __forceinline__ row_most<ACC, 4>
+template <int ROWS, typename ACC>
+static __device__ __forceinline__ row_most<ACC, ROWS>
 most_of(const tile_facts *facts, int32_t lane, const ACC (&low)[64], const ACC (&high)[64])
 {
-    row_most<ACC, 4> most;
+    row_most<ACC, ROWS> most;
 #pragma unroll
     for (int j = 0; j < GATES * GATE_STEPS; j++) {
         ACC h[2] = {0, 0};
         load_two(facts->half, j, lane % 4, h);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < ROWS; i++) {
             const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
             ACC *of = &most.of[i][j / GATE_STEPS];
             *of = j % GATE_STEPS == 0 ? less_half(acc[0], h[0]) : largest_less(acc[0], h[0], *of);
@@ -246,34 +249,47 @@ static __device__ __forceinline__ uint32_t find_hits(const ACC (&gate)[GATES],
     return hits;
 }
 
-template <kin_screen_gpu_type TYPE, typename ACC>
+/* Thresholds of the rows that a quad of threads shares; `mine` are those of row lane % ROWS. */
+template <typename ACC, int ROWS>
+static __device__ __forceinline__ void share_tests(const kin_gate_test &mine, int32_t lane,
+                                                   bool two_sided, row_test<ACC> (&test)[ROWS])
+{
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        kin_screen_gpu_word w;
+        w.u = __shfl_sync(0xffffffffu, mine.row.u, (lane & 28) + i);
+        test[i].row = word_of(w, test[i].row);
+        w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
+        test[i].col = two_sided ? word_of(w, test[i].col) : beyond_all(test[i].col);
+    }
+}
+
+/* What passes of a tile, whose gates are those. */
+template <typename BODY, typename ACC, int ROWS>
+static __device__ __forceinline__ void
+log_tile(const testing &t, const ACC (&gate)[GATES], const row_test<ACC> (&test)[ROWS],
+         const row_most<ACC, ROWS> &most, const ACC (&low)[64], const ACC (&high)[64])
+{
+    if (__any_sync(0xffffffffu, passes_any(gate, test, most))) {
+        const uint32_t own = find_hits(gate, test, most);
+        const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
+        log_hits<BODY>(t, hits, own, test, low, high);
+    }
+}
+
+template <typename BODY, typename ACC>
 static __device__ __forceinline__ void test_tile(const params &p, const testing &t, int32_t group,
                                                  const ACC (&low)[64], const ACC (&high)[64])
 {
     const int32_t lane = t.thread % 32;
-    /* Of the four rows that a quad of threads shares each thread works out the thresholds of one.
-     */
-    const kin_gate_test mine =
-        kin_gate_test_of<TYPE>(p.job.rows.frame.bound, p.eps,
-                               t.s->rows[group * 128 + row_of(t.thread, lane % 4)], t.facts->worst);
     row_test<ACC> test[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        kin_screen_gpu_word w;
-        w.u = __shfl_sync(0xffffffffu, mine.row.u, (lane & 28) + i);
-        test[i].row = word_of(w, low[0]);
-        w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
-        test[i].col = t.two_sided ? word_of(w, low[0]) : beyond_all(low[0]);
-    }
+    share_tests(kin_gate_test_of<BODY::TYPE>(p.job.rows.frame.bound, p.eps,
+                                             t.s->rows[group * 128 + row_of(t.thread, lane % 4)],
+                                             t.facts->worst),
+                lane, t.two_sided, test);
     ACC gate[GATES];
     load_gates(t.facts, lane, gate);
-    const row_most<ACC, 4> most = most_of(t.facts, lane, low, high);
-    if (!__any_sync(0xffffffffu, passes_any(gate, test, most))) {
-        return;
-    }
-    const uint32_t own = find_hits(gate, test, most);
-    const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
-    log_hits<false>(t, hits, own, test, low, high);
+    log_tile<BODY>(t, gate, test, most_of<4>(t.facts, lane, low, high), low, high);
 }
 
 /* ---- Draining ------------------------------------------------------------ */
@@ -315,15 +331,15 @@ typedef struct found_pair {
     kin_screen_gpu_word v;
 } found_pair;
 
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ found_pair pair_of(const params &p, const taken_burst &own,
                                                      int32_t i)
 {
     found_pair pair = {own.b.col + (uint32_t)(i / 2 * 8 + i % 2), own.products->v[i]};
     const kin_screen_gpu_word half = p.job.cols.half[pair.col];
-    if (STARTS) {
+    if (BODY::STARTS) {
         pair.v.u -= (uint32_t)kin_start_of(p.job.cols.start_shift, half.i) + (uint32_t)half.i;
-    } else if (TYPE == KIN_SCREEN_GPU_S8) {
+    } else if (BODY::TYPE == KIN_SCREEN_GPU_S8) {
         pair.v.i -= half.i;
     } else {
         pair.v.f = less_half(pair.v.f, half.f);
@@ -341,45 +357,45 @@ static __device__ __forceinline__ void defer_bursts(const params &p, const burst
     }
 }
 
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ void grant_bursts(const params &p, const taken_burst &own)
 {
     for (uint32_t left = own.b.passing; left != 0; left &= left - 1) {
-        const found_pair pair = pair_of<TYPE, STARTS>(p, own, __ffs((int)left) - 1);
+        const found_pair pair = pair_of<BODY>(p, own, __ffs((int)left) - 1);
         kin_screen_gpu_grant(p.job, own.b.row, pair.col,
-                             kin_screen_gpu_test<TYPE>(p.job, own.b.row, pair.col, pair.v));
+                             kin_screen_gpu_test<BODY::TYPE>(p.job, own.b.row, pair.col, pair.v));
     }
 }
 
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ void offer_handful(const params &p, shared_state *s,
-                                                     const handful<shape<STARTS>::WARPS> &h,
-                                                     int32_t warp, int32_t lane)
+                                                     const handful<BODY::WARPS> &h, int32_t warp,
+                                                     int32_t lane)
 {
     taken_burst own = {{0, 0, 0, 0}, NULL};
     uint32_t before = 0;
 #pragma unroll
-    for (int i = 0; i < handful<shape<STARTS>::WARPS>::RINGS; i++) {
+    for (int i = 0; i < handful<BODY::WARPS>::RINGS; i++) {
         const uint32_t number = (uint32_t)lane - before;
         const int32_t ring = warp + i * DRAIN_WARPS;
         before += h.taken[i];
         if (number < h.taken[i]) {
-            own.b = *burst_at<STARTS>(s, ring, h.tail[i] + number);
-            own.products = products_of<STARTS>(s, ring, h.tail[i] + number);
+            own.b = *burst_at<BODY>(s, ring, h.tail[i] + number);
+            own.products = products_of<BODY>(s, ring, h.tail[i] + number);
         }
     }
     if (p.job.passed.pairs != NULL) {
         defer_bursts(p, own.b);
     } else {
-        grant_bursts<TYPE, STARTS>(p, own);
+        grant_bursts<BODY>(p, own);
     }
 }
 
 /* Bursts wait for global memory here, so a handful comes from all rings of the warp. */
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ void drain(const params &p, shared_state *s, int32_t warp, int32_t lane)
 {
-    const int32_t WARPS = shape<STARTS>::WARPS;
+    const int32_t WARPS = BODY::WARPS;
     for (;;) {
         const uint32_t finished = __shfl_sync(0xffffffffu, volatile_load(&s->finished), 0);
         __threadfence_block(); /* what was written before `finished` is seen below */
@@ -392,7 +408,7 @@ static __device__ void drain(const params &p, shared_state *s, int32_t warp, int
             continue;
         }
         __threadfence_block(); /* bursts below head are complete */
-        offer_handful<TYPE, STARTS>(p, s, h, warp, lane);
+        offer_handful<BODY>(p, s, h, warp, lane);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < handful<WARPS>::RINGS; i++) {
