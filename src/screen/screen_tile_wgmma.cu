@@ -4,20 +4,22 @@
  * test a pair in registers, and nothing but candidates leaves the chip.
  *
  *   1 producer thread   fills a ring of slices with the bulk copy engine    screen_wgmma_feed.cuh
- *   2 x 128 threads     128 rows each: two 64 x 128 products ... screen_wgmma_multiply.cuh
+ *   4 x 128 threads     where bytes go to lists, 64 rows each: products, then the test, while
+ *                       other groups multiply                               screen_wgmma_bytes.cuh
+ *   2 x 128 threads     else, 128 rows each: two 64 x 128 products ... screen_wgmma_multiply.cuh
  *                       ... then the test; where rows stay in shared memory
  *                       one group multiplies while the other tests          screen_wgmma_test.cuh
  *   3 drain warps       precise test, candidates                            screen_wgmma_test.cuh
  *
- *   global --copy engine--> ring --wgmma--> registers --coarse test--> 8 rings --drain--> lists
+ *   global --copy engine--> ring --wgmma--> registers --coarse test--> rings --drain--> lists
  *
  * Cost of a tile of 256 x 128 pairs with 128 columns of halves: 2,048 cycles of the tensor cores,
  * beside them 128 additions and 128 maxima a thread. Limits: rounded rows below 2^31 bytes; 227 KiB
  * of shared memory. What was tried and measured: docs/notes/performance.md.
  */
 #include "gpu/gpu_stream.cuh"
+#include "screen/screen_wgmma_bytes.cuh"
 #include "screen/screen_wgmma_feed.cuh"
-#include "screen/screen_wgmma_start.cuh"
 #include "screen/screen_wgmma_write.cuh"
 
 /* ---- The kernel ----------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
  * (screen_start.h): accumulators are compared as they are, three at a time in one instruction, and
  * thresholds of a row are the same for all tiles, by the worst of all columns (kin_gate_make_even).
  */
-#ifndef KIN_SCREEN_WGMMA_START_CUH
-#define KIN_SCREEN_WGMMA_START_CUH
+#ifndef KIN_SCREEN_WGMMA_BYTES_CUH
+#define KIN_SCREEN_WGMMA_BYTES_CUH
 
 #include "screen/screen_wgmma_multiply.cuh"
 #include "screen/screen_wgmma_test.cuh"
