@@ -168,10 +168,7 @@ int cli_walk_solve(cli_job *job)
     way.width = args->width;
     way.sample = args->sample == 0 ? -1 : args->sample;
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
-    const kith_status status = cli_job_search(job, job->queries.matrix, &params, &job->forward);
-    return cli_session_blames(&job->session, "graph")
-               ? cli_session_check(&job->session, status, args->paths[0])
-               : cli_job_check(job, status);
+    return cli_job_check(job, cli_job_search(job, job->queries.matrix, &params, &job->forward));
 }
 
 /* ---- Reports --------------------------------------------------------------------------------- */

@@ -151,10 +151,10 @@ static int estimate(evaluation *e)
     params.at = args->k;
     params.sample = args->sample < rows ? args->sample : rows;
     params.seed = args->seed;
-    const kith_status status =
-        kith_recall_estimate(session->ctx, job->corpus.matrix, &graph, &params, &e->recall);
-    const bool points = cli_session_blames(session, "points");
-    CLI_TRY(cli_session_check(session, status, points ? args->points : args->paths[0]));
+    CLI_TRY(cli_session_check_files(
+        session,
+        kith_recall_estimate(session->ctx, job->corpus.matrix, &graph, &params, &e->recall),
+        args->paths[0], {"points", args->points, 0}));
     return cli_given(args, CLI_OPT_VERIFY) ? verify(e) : CLI_DONE;
 }
 

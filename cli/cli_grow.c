@@ -105,12 +105,12 @@ int cli_verify(cli_session *session, const char *graph, const kith_neighbors *li
     params.metric = metric;
     params.k = lists->k < most ? lists->k : most;
     params.flags = self ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    const kith_status status = kith_graph_verify(session->ctx, points->matrix, &bare, &params,
-                                                 &found->wrong, &found->first_wrong);
     found->graph = graph;
     found->rows = lists->rows;
-    return cli_session_check(session, status,
-                             cli_session_blames(session, "points") ? points->path : graph);
+    return cli_session_check_files(session,
+                                   kith_graph_verify(session->ctx, points->matrix, &bare, &params,
+                                                     &found->wrong, &found->first_wrong),
+                                   graph, {"points", points->path, 0});
 }
 
 void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found)

@@ -212,31 +212,12 @@ static int build(merging *m)
     return cli_session_check(&g->job.session, status, new->path);
 }
 
-/* Its points are those of both files. */
-static int check_merge(merging *m, kith_status status)
-{
-    cli_session *session = &m->grown.job.session;
-    const cli_old_graph *old = m->grown.old;
-    const kith_where told = cli_session_where(session);
-    const int64_t first_rows = old[0].points.matrix->rows;
-    char second[512];
-    (void)snprintf(second, sizeof second, "%s, whose rows count from %" PRId64 " on",
-                   old[1].points.path, first_rows);
-    const bool graph2 = strcmp(told.argument, "graph2") == 0 && !adds(m);
-    const bool points2 = strcmp(told.argument, "points") == 0 && told.row >= first_rows;
-    const char *where = strcmp(told.argument, "graph1") == 0 ? old[0].path
-                        : graph2                             ? old[1].path
-                        : points2                            ? second
-                                                             : NULL;
-    return where != NULL ? cli_session_check(session, status, where)
-                         : cli_job_check(&m->grown.job, status);
-}
-
 static int merge(merging *m)
 {
     cli_grown *g = &m->grown;
     cli_job *job = &g->job;
-    const kith_merge_sets sets = {&g->points, g->old[0].points.matrix->rows, &m->lists[0],
+    const cli_old_graph *old = g->old;
+    const kith_merge_sets sets = {&g->points, old[0].points.matrix->rows, &m->lists[0],
                                   &m->lists[1]};
     const kith_descent_params descent = cli_descent_params(job);
     kith_search_params params = cli_graph_params(job, &descent);
@@ -245,7 +226,10 @@ static int merge(merging *m)
     cli_graph_name_way(!m->across, &params);
     CLI_TIMED(job->seconds_work, status = kith_graph_merge(job->session.ctx, &sets, &params,
                                                            &job->forward, &job->report));
-    CLI_TRY(check_merge(m, status));
+    CLI_TRY(cli_session_check_files(
+        &job->session, status, old[0].points.path, {"points", old[0].points.path, 0},
+        {"points", old[1].points.path, old[0].points.matrix->rows}, {"graph1", old[0].path, 0},
+        {adds(m) ? NULL : "graph2", old[1].path, 0}));
     job->exact = job->report.exact;
     return CLI_DONE;
 }

@@ -243,7 +243,7 @@ static int predict(predicting *p, int64_t first)
     CLI_TIMED(job->seconds_work,
               status = kith_predict(job->session.ctx, &job->forward, p->labels.values,
                                     p->labels.count, &params, p->out + first));
-    return cli_job_check_rows(job, status, first);
+    return cli_job_check(job, status);
 }
 
 static int solve_chunks(predicting *p, cli_chunks *chunks)

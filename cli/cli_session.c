@@ -85,25 +85,36 @@ void cli_session_close(cli_session *session)
     session->ctx = NULL;
 }
 
-kith_where cli_session_where(const cli_session *session)
+/* Whether it is that file, one in that folder, or one that is called after it. */
+static bool begins_with(const char *file, const char *path)
 {
-    kith_where where = {.struct_size = (uint32_t)sizeof where};
-    (void)kith_ctx_where(session->ctx, &where);
-    return where;
-}
-
-bool cli_session_blames(const cli_session *session, const char *argument)
-{
-    return strcmp(cli_session_where(session).argument, argument) == 0;
-}
-
-bool cli_session_names(const cli_session *session, const char *path, size_t bytes)
-{
-    const char *file = cli_session_where(session).file;
+    const size_t bytes = strlen(path);
     return strncmp(file, path, bytes) == 0 && strchr("/.-", file[bytes]) != NULL;
 }
 
-int cli_session_check(cli_session *session, kith_status status, const char *where)
+/* The file to blame; text: room for its rows. */
+static const char *find_file(const kith_where *told, const char *where, size_t count,
+                             const cli_called *files, char text[CLI_LINE_BYTES])
+{
+    const cli_called *found = NULL;
+    for (const cli_called *f = files; f < files + count; f++) {
+        if (f->argument != NULL && strcmp(told->argument, f->argument) == 0 &&
+            (f->origin <= 0 || told->row >= f->origin)) {
+            found = f;
+        }
+    }
+    if (found == NULL || found->origin == 0) {
+        return found != NULL ? found->path : where;
+    }
+    (void)snprintf(text, CLI_LINE_BYTES,
+                   found->origin < 0 ? "%s, rows from %" PRId64 " on"
+                                     : "%s, whose rows count from %" PRId64 " on",
+                   found->path, found->origin < 0 ? -found->origin : found->origin);
+    return text;
+}
+
+int cli_session_blame(cli_session *session, kith_status status, const char *where, size_t count,
+                      const cli_called *files)
 {
     cli_progress_clear(&session->progress);
     if (status == KITH_OK) {
@@ -115,17 +126,24 @@ int cli_session_check(cli_session *session, kith_status status, const char *wher
         }
         return CLI_INTERRUPTED;
     }
-    if (cli_session_blames(session, "memory_limit")) {
-        return cli_fail(where, "--memory %s", cli_session_where(session).reason);
-    }
-    const char *detail = kith_ctx_detail(session->ctx);
-    if (detail[0] == '\0') {
-        detail = kith_status_text(status);
+    char text[CLI_LINE_BYTES];
+    kith_where told = {.struct_size = (uint32_t)sizeof told};
+    (void)kith_ctx_where(session->ctx, &told);
+    if (strcmp(told.argument, "memory_limit") == 0) {
+        return cli_fail(where, "--memory %s", told.reason);
     }
     /* The rooms that read and write files name the file themselves, and so are variables named. */
-    const bool named = where == NULL || cli_session_names(session, where, strlen(where)) ||
-                       strncmp(cli_session_where(session).argument, "KITH_", strlen("KITH_")) == 0;
-    return cli_fail(named ? NULL : where, "%s", detail);
+    const bool one = count == 0 && where != NULL && told.file[0] != '\0';
+    const bool named = (one ? begins_with(told.file, where) : told.file[0] != '\0') ||
+                       strncmp(told.argument, "KITH_", 5) == 0;
+    const char *detail = kith_ctx_detail(session->ctx);
+    return cli_fail(named ? NULL : find_file(&told, where, count, files, text), "%s",
+                    detail[0] != '\0' ? detail : kith_status_text(status));
+}
+
+int cli_session_check(cli_session *session, kith_status status, const char *where)
+{
+    return cli_session_blame(session, status, where, 0, NULL);
 }
 
 int cli_session_saved(cli_session *session, kith_status status, const char *path)
