@@ -127,7 +127,7 @@ static int say_numbers(cli_job *job, said *s, const char *path, const void *data
     return say_values(job, s, "numbers", &points);
 }
 
-static int describe(cli_job *job, const cli_labels *labels, said *s)
+static int describe(cli_job *job, const cli_numbers *labels, said *s)
 {
     const cli_args *args = job->args;
     const cli_points queries = {.path = job->queries.path, .matrix = job->part.all};
@@ -151,7 +151,7 @@ static int describe(cli_job *job, const cli_labels *labels, said *s)
     CLI_TRY(say_numbers(job, s, args->query_groups, job->query_groups, queries.matrix->rows,
                         (int32_t)sizeof *job->query_groups));
     return labels == NULL ? CLI_DONE
-                          : say_numbers(job, s, labels->path, labels->values, labels->count,
+                          : say_numbers(job, s, labels->points.path, labels->values, labels->count,
                                         (int32_t)sizeof *labels->values);
 }
 
@@ -182,7 +182,7 @@ static int compare(const cli_team *team, const said *own)
     return CLI_DONE;
 }
 
-int cli_part_meet(cli_job *job, const cli_labels *labels)
+int cli_part_meet(cli_job *job, const cli_numbers *labels)
 {
     const cli_team *team = job->args->team;
     said own;

@@ -67,20 +67,17 @@ int cli_session_result(cli_session *session, const char *path, const kith_neighb
 int cli_session_inspect(cli_session *session, const char *path, const kith_points_params *params,
                         kith_file_info *info);
 
-/* A file of one column in any format of points, a number for each row of `of`. */
-int cli_column_read(cli_session *session, const char *path, const cli_points *of,
-                    cli_points *column);
-/* The value there; NaN in types that numbers of rows do not come in. */
-double cli_value_at(const kith_matrix *matrix, int64_t row, int64_t col);
-
-/* Labels: such a column. */
-typedef struct cli_labels {
-    const char *path;
+/* Numbers from a file in any format of points. */
+typedef struct cli_numbers {
+    cli_points points; /* the file */
     int64_t count;
-    double *values; /* NULL: not read */
-} cli_labels;
-int cli_labels_read(cli_session *session, const char *path, const cli_points *of,
-                    cli_labels *labels);
+    const double *values; /* NULL: not read */
+} cli_numbers;
+/* A column, a number for each row of `of`. */
+int cli_column_read(cli_session *session, const char *path, const cli_points *of,
+                    cli_numbers *column);
+/* The first that is no whole number from 0 to `most`; count: there is none. */
+int64_t cli_numbers_check(const cli_numbers *numbers, double most);
 
 /* Numbers of rows: a file of whole numbers, in any shape and any format of points, all rows of
  * `of`, which has that many. */
