@@ -351,6 +351,7 @@ typedef struct kith_recall {
     double distance_ratio; /* mean of found K-th / true K-th distance, where the latter is not 0 */
     int64_t rows;          /* rows compared */
     int64_t at;            /* K */
+    int64_t own_rows;      /* 1: lists name their own rows, recall is that of the others */
 } kith_recall;
 
 /* What a call did. */
@@ -643,7 +644,8 @@ static inline kith_recall_params kith_recall_params_default(void)
 
 /* Estimates the recall of a graph of points from a sample of its rows, solved exactly on the
  * processor. Of the graph the ids alone are read, and their distances computed canonically; empty
- * slots and a point's own id are misses. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
+ * slots are misses, a point's own id is left out (of lists that name their own rows `at` is at most
+ * k - 1). Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
  * E_CANCELLED. */
 KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
                                           const kith_neighbors *graph,

@@ -111,9 +111,7 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_p
                          .column = points->column,
                          .input = &points->input};
     kith_status status = read_points(points, &source);
-    if (status == KITH_OK && values) {
-        status = check_values(points, path);
-    }
+    KIN_THEN(status, values ? check_values(points, path) : KITH_OK);
     if (status != KITH_OK) {
         kith_points_free(points);
         return status;
