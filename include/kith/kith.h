@@ -644,9 +644,8 @@ static inline kith_recall_params kith_recall_params_default(void)
 
 /* Estimates the recall of a graph of points from a sample of its rows, solved exactly on the
  * processor. Of the graph the ids alone are read, and their distances computed canonically; empty
- * slots are misses, a point's own id is left out (of lists that name their own rows `at` is at most
- * k - 1). Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
- * E_CANCELLED. */
+ * slots are misses, a point's own id is left out (`at` is then at most k - 1). Returns
+ * KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_CANCELLED. */
 KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
                                           const kith_neighbors *graph,
                                           const kith_recall_params *params, kith_recall *out);
