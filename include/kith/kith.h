@@ -620,9 +620,8 @@ KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_matrix *queries, kith_metric metric,
                                     const kith_pairs *pairs, double *out);
 
-/* Compares a result with the truth: tables of as many rows, both with ids and distances (doubles
- * where they have them). at: K of recall@K, 0 = min(10, k). Returns KITH_E_ARGUMENT, E_MEMORY,
- * E_LIMIT, E_CANCELLED. */
+/* Compares a result with the truth: as many rows, both with ids and distances (doubles where they
+ * have them). at: K, 0 = min(10, k). Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_CANCELLED. */
 KITH_API kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
                                          const kith_neighbors *truth, kith_metric metric,
                                          int64_t at, kith_recall *out);
