@@ -351,7 +351,7 @@ typedef struct kith_recall {
     double distance_ratio; /* mean of found K-th / true K-th distance, where the latter is not 0 */
     int64_t rows;          /* rows compared */
     int64_t at;            /* K */
-    int64_t own_rows;      /* 1: lists name their own rows, recall is that of the others */
+    int64_t own_rows;      /* 1: kith_recall_estimate has left rows out of their own lists */
 } kith_recall;
 
 /* What a call did. */
