@@ -97,7 +97,8 @@ static const char *find_file(const kith_where *told, const char *where, size_t c
                              const cli_called *files, char text[CLI_LINE_BYTES])
 {
     const cli_called *found = NULL;
-    for (const cli_called *f = files; f < files + count; f++) {
+    for (size_t i = 0; i < count; i++) {
+        const cli_called *f = &files[i];
         if (f->argument != NULL && strcmp(told->argument, f->argument) == 0 &&
             (f->origin <= 0 || told->row >= f->origin)) {
             found = f;
@@ -133,9 +134,9 @@ int cli_session_blame(cli_session *session, kith_status status, const char *wher
         return cli_fail(where, "--memory %s", told.reason);
     }
     /* The rooms that read and write files name the file themselves, and so are variables named. */
-    const bool one = count == 0 && where != NULL && told.file[0] != '\0';
-    const bool named = (one ? begins_with(told.file, where) : told.file[0] != '\0') ||
-                       strncmp(told.argument, "KITH_", 5) == 0;
+    const bool alone = count > 0 || (where != NULL && begins_with(told.file, where));
+    const bool named =
+        (told.file[0] != '\0' && alone) || strncmp(told.argument, "KITH_", strlen("KITH_")) == 0;
     const char *detail = kith_ctx_detail(session->ctx);
     return cli_fail(named ? NULL : find_file(&told, where, count, files, text), "%s",
                     detail[0] != '\0' ? detail : kith_status_text(status));
