@@ -257,8 +257,7 @@ static int solve(cli_job *job)
 
 int cli_pairs(const cli_args *args)
 {
-    static const cli_work work = {.checks_device = true,
-                                  .endings = CLI_ENDINGS_WITHIN,
+    static const cli_work work = {.endings = CLI_ENDINGS_WITHIN,
                                   .read = read_all,
                                   .plan = plan,
                                   .tell_plan = tell_plan,

@@ -362,8 +362,7 @@ static void tell(cli_job *job)
 
 int cli_predict(const cli_args *args)
 {
-    const cli_work work = {.checks_device = true,
-                           .endings =
+    const cli_work work = {.endings =
                                cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION,
                            .read = read_all,
                            .plan = plan,

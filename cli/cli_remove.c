@@ -160,8 +160,7 @@ static void tell(cli_job *job)
 
 int cli_remove(const cli_args *args)
 {
-    static const cli_work work = {.checks_device = true,
-                                  .holds = KITH_FILE_LISTS_OUT,
+    static const cli_work work = {.holds = KITH_FILE_LISTS_OUT,
                                   .read = read_all,
                                   .tell_plan = tell_plan,
                                   .solve = solve,

@@ -79,8 +79,7 @@ static int save_job(cli_job *job)
 
 static int run(const cli_args *args, const cli_engine *engine)
 {
-    const cli_work work = {.checks_device = true,
-                           .endings = engine->output_endings,
+    const cli_work work = {.endings = engine->output_endings,
                            .holds = engine->holds,
                            .read = read_files,
                            .plan = plan_job,

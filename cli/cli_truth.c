@@ -477,8 +477,7 @@ static void tell(cli_job *job)
 
 int cli_truth(const cli_args *args)
 {
-    static const cli_work work = {
-        .checks_device = true, .check = begin, .read = read_all, .solve = solve, .tell = tell};
+    static const cli_work work = {.check = begin, .read = read_all, .solve = solve, .tell = tell};
     truth t = {.job = {.args = args, .own = &t}};
     t.file = cli_verifies_truth(args) ? args->paths[0] : NULL;
     t.corpus = t.file == NULL ? args->paths[0] : args->path_count == 3 ? args->paths[1] : NULL;
