@@ -112,7 +112,17 @@ static kith_status take_both(kith_ctx *ctx, taking *t, kith_matrix taken[2], uin
     return take_rows(ctx, t, &taken[0], copy);
 }
 
-/* *kinds: types that hold all rows, which are the copies then. */
+/* Beside copies that take no more of what the limit leaves there is room for a job of bytes wherever
+ * there is for one of floats, whose lists are longer: a copy of rounded rows, and the rest. */
+static bool has_room(const kith_ctx *ctx, uint64_t bytes)
+{
+    enum { PART = 4 };
+    const uint64_t limit = ctx->params.memory_limit;
+    const uint64_t held = atomic_load(&ctx->held_bytes);
+    return limit == 0 || (limit > held && bytes <= (limit - held) / PART);
+}
+
+/* Copies are the hold's where t->kinds says that there are types for them. */
 static kith_status take(kin_hold *hold, taking *t, kith_matrix taken[2])
 {
     const uint64_t bytes = kin_size_add(bytes_of(&taken[0]), bytes_of(&taken[1]));
@@ -120,7 +130,8 @@ static kith_status take(kin_hold *hold, taking *t, kith_matrix taken[2])
     KIN_HOLD(rooms, hold->ctx);
     KIN_TRY(kin_hold_layout(&rooms, name_rooms, t, "rows as bytes"));
     KIN_TRY(take_both(hold->ctx, t, taken, NULL));
-    if (atomic_load(&t->kinds) == 0) {
+    if (atomic_load(&t->kinds) == 0 || !has_room(hold->ctx, bytes)) {
+        atomic_store(&t->kinds, 0);
         return KITH_OK;
     }
     KIN_TRY(kin_alloc(hold->ctx, &copy, bytes, 1, "rows as bytes"));

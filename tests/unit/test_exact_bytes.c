@@ -366,10 +366,46 @@ static void whole_ends(void **state)
     kith_ctx_free(ctx);
 }
 
+/* Under a limit that leaves no room for a copy beside the rest, floats stay what they are: of ten
+ * rows and their copies what is rounded takes little. */
+static void whole_under_limit(void **state)
+{
+    (void)state;
+    enum { WIDE = 2000, FEW = 300, DISTINCT = 10 };
+    const kith_search_params params = whole_params(KITH_EUCLIDEAN);
+    test_rows rows = test_rows_make(KITH_F32, FEW, WIDE, 0);
+    kith_neighbors found[2];
+    uint64_t seed = 41;
+    for (int64_t i = 0; i < (int64_t)DISTINCT * WIDE; i++) {
+        test_rows_set(&rows, i / WIDE, i % WIDE, floor(test_uniform(&seed) * 256.0));
+    }
+    for (int64_t row = DISTINCT; row < FEW; row++) {
+        test_rows_copy(&rows, row, &rows, row % DISTINCT);
+    }
+    for (int limited = 0; limited < 2; limited++) {
+        kith_ctx_params ctx_params = kith_ctx_params_default();
+        kith_report report = {.struct_size = sizeof report};
+        kith_ctx *ctx = NULL;
+        ctx_params.threads = 1;
+        ctx_params.device = "cpu";
+        ctx_params.memory_limit = limited != 0 ? (uint64_t)FEW * WIDE * 39 / 10 : 0;
+        assert_int_equal(kith_ctx_create(&ctx_params, &ctx), KITH_OK);
+        found[limited] = test_answer_make(FEW, WHOLE_K);
+        test_works(ctx, kith_graph(ctx, &rows.matrix, &params, &found[limited], &report));
+        assert_true((report.candidates == 0.0) == (limited == 0));
+        kith_ctx_free(ctx);
+    }
+    assert_true(test_answers_equal(&found[0], &found[1]));
+    test_answer_free(&found[0]);
+    test_answer_free(&found[1]);
+    test_rows_free(&rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(finer_steps), cmocka_unit_test(bytes_do),
                                        cmocka_unit_test(whole_floats),
-                                       cmocka_unit_test(whole_ends)};
+                                       cmocka_unit_test(whole_ends),
+                                       cmocka_unit_test(whole_under_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
