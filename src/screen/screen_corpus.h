@@ -62,19 +62,6 @@ void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, kin_set *ca
                           int32_t threads);
 void kin_shadow_free(kith_ctx *ctx, kin_shadow *shadow);
 
-/* ---- Rows that are bytes (screen_bytes.c) ---------------------------------------------------- */
-
-/* Where costs of bytes would be keys (kin_frame_is_integer), and all rows of both matrices hold
- * nothing but whole numbers of one byte's range, floats among them give way to copies of theirs,
- * which the hold has; such values need no check any more. Else, and where there is no memory for
- * copies, nothing is done. queries NULL: a graph. */
-kith_status kin_bytes_take(kin_hold *hold, const kin_distance *distance, kith_matrix *corpus,
-                           kith_matrix *queries);
-/* What that holds and leaves where it does it, with the shapes that there are then; false: it never
- * does. */
-bool kin_bytes_plan(kin_layout *plan, const kin_distance *distance, int32_t threads,
-                    kith_matrix *corpus, kith_matrix *queries);
-
 /* ---- The corpus ------------------------------------------------------------------------------ */
 
 /* An order in which near ones stand together, the frame of a corpus and its rounded copy. integer:

@@ -173,11 +173,10 @@ typedef struct odd_value {
     bool by_u8;
     bool by_i8;
 } odd_value;
-static const odd_value odd_values[] = {{0.5, false, false},   {256.0, false, false},
-                                       {-129.0, false, false}, {-0.0, true, true},
-                                       {255.0, true, false},   {-1.0, false, true},
-                                       {-128.0, false, true},  {128.0, true, false},
-                                       {1e-7, false, false},   {-65408.0, false, false}};
+static const odd_value odd_values[] = {
+    {0.5, false, false},  {256.0, false, false},   {-129.0, false, false}, {-0.0, true, true},
+    {255.0, true, false}, {-1.0, false, true},     {-128.0, false, true},  {128.0, true, false},
+    {1e-7, false, false}, {-65408.0, false, false}};
 
 static bool is_byte(kith_dtype dtype)
 {
@@ -404,8 +403,7 @@ static void whole_under_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(finer_steps), cmocka_unit_test(bytes_do),
-                                       cmocka_unit_test(whole_floats),
-                                       cmocka_unit_test(whole_ends),
+                                       cmocka_unit_test(whole_floats), cmocka_unit_test(whole_ends),
                                        cmocka_unit_test(whole_under_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
