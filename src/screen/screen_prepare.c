@@ -239,7 +239,7 @@ static kith_status take_rows(kith_ctx *ctx, taking *t, kith_matrix *matrix, uint
 {
     t->rows.matrix = *matrix;
     t->copy = copy;
-    if (!is_float(matrix)) {
+    if (!is_float(matrix) || matrix->rows == 0) {
         return KITH_OK;
     }
     if (copy == NULL) {
@@ -250,18 +250,16 @@ static kith_status take_rows(kith_ctx *ctx, taking *t, kith_matrix *matrix, uint
     return kin_parallel_rows(ctx, "check", t->rows.matrix.rows, ROWS_A_TASK, take_row, t);
 }
 
-/* Both, or of a graph one. What is had in few queries is known before the corpus is read. */
+/* Of a graph the second has no rows. What few queries are is known before the corpus is read. */
 static kith_status take_both(kith_ctx *ctx, taking *t, kith_matrix taken[2], uint8_t *copy)
 {
-    const bool graph = taken[1].rows == 0;
     uint8_t *second = copy != NULL ? copy + bytes_of(&taken[0]) : NULL;
-    KIN_TRY(graph ? KITH_OK : take_rows(ctx, t, &taken[1], second));
+    KIN_TRY(take_rows(ctx, t, &taken[1], second));
     return take_rows(ctx, t, &taken[0], copy);
 }
 
-/* Beside copies that take no more of what the limit leaves there is room for a job of bytes
- * wherever there is for one of floats, whose lists are longer: a copy of rounded rows, and the
- * rest. */
+/* Beside copies of at most so much of what a limit leaves, a job of bytes fits where one of floats
+ * does, whose lists are longer. */
 static bool has_room(const kith_ctx *ctx, uint64_t bytes)
 {
     enum { PART = 4 };
@@ -297,7 +295,7 @@ kith_status kin_bytes_take(kin_hold *hold, const kin_distance *distance, kith_ma
 {
     const int64_t start = kin_clock_ns();
     const kith_matrix *asked = queries != NULL ? queries : corpus;
-    kith_matrix taken[2] = {*corpus, queries != NULL ? *queries : (kith_matrix){.rows = 0}};
+    kith_matrix taken[2] = {*corpus, queries != NULL ? *queries : (kith_matrix){.dtype = KITH_U8}};
     taking t = {.distance = distance,
                 .ops = kin_round_get(hold->ctx->isa),
                 .wide = kin_round_up(corpus->cols, KIN_METRIC_LANES),
@@ -332,7 +330,6 @@ bool kin_bytes_plan(kin_layout *plan, const kin_distance *distance, int32_t thre
     if (!may_take(distance, corpus, asked)) {
         return false;
     }
-    kin_layout_passing(plan, name_rooms, &t);
     kin_layout_alone(plan, kin_size_add(bytes_of(corpus), queries != NULL ? bytes_of(queries) : 0),
                      1);
     kin_layout_passing(plan, name_rooms, &t);
