@@ -148,7 +148,7 @@ int cli_walk_read(cli_job *job)
 int cli_walk_solve(cli_job *job)
 {
     const cli_args *args = job->args;
-    kith_search_params params = kith_search_params_default();
+    kith_search_params params = cli_job_params(job);
     kith_walk_params way = kith_walk_params_default();
     kith_neighbors graph = {.meta = NULL};
     if (job->graph != NULL) {
@@ -157,21 +157,15 @@ int cli_walk_solve(cli_job *job)
         way.graph = &graph;
     }
     params.method = KITH_METHOD_GRAPH;
-    params.metric = cli_job_metric(job);
-    params.k = args->k;
     params.recall = args->recall;
     params.recall_at = args->recall_at;
     params.seed = args->seed;
     params.walk = &way;
     params.walk_report = &job->walk;
-    params.filter = cli_is_filtered(args) ? &job->filter : NULL;
     way.width = args->width;
     way.sample = args->sample == 0 ? -1 : args->sample;
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
-    const kith_status status = cli_job_search(job, job->queries.matrix, &params, &job->forward);
-    return cli_session_blames(&job->session, "graph")
-               ? cli_session_check(&job->session, status, args->paths[0])
-               : cli_job_check(job, status);
+    return cli_job_check(job, cli_job_search(job, job->queries.matrix, &params, &job->forward));
 }
 
 /* ---- Reports --------------------------------------------------------------------------------- */

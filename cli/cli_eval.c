@@ -12,7 +12,6 @@ typedef struct evaluation {
                     found */
     const kith_neighbors *found;
     const kith_neighbors *truth; /* NULL: there is none */
-    uint32_t *others;            /* of lists that name their own rows, the others; else NULL */
     kith_metric metric;
     kith_recall recall;
     cli_verified verified;
@@ -95,42 +94,9 @@ static int verify(evaluation *e)
 {
     cli_job *job = &e->job;
     CLI_TRY(cli_verify(&job->session, job->args->paths[0], e->found, &job->corpus, e->metric,
-                       e->others != NULL, &e->verified));
+                       e->recall.own_rows != 0, &e->verified));
     job->exact = e->verified.wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     return cli_claim_make(&job->session, &job->corpus, &job->points);
-}
-
-static bool names_itself(const kith_neighbors *lists)
-{
-    for (int64_t i = 0; i < lists->rows * lists->k; i++) {
-        if (lists->ids[i] == (uint32_t)(i / lists->k)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Where points compete for their own lists, recall is that of the others: a list has one less. */
-static int leave_self_out(evaluation *e, kith_neighbors *lists)
-{
-    const int64_t k = lists->k;
-    if (!names_itself(lists)) {
-        return CLI_DONE;
-    }
-    CLI_FAIL_IF(k == 1, e->job.args->paths[0],
-                "names rows as their own nearest, and no others (give longer lists)");
-    CLI_KEEP(e->others, lists->rows * (k - 1), e->job.args->paths[0],
-             "no memory for its lists (free some memory)");
-    for (int64_t row = 0; row < lists->rows; row++) {
-        const uint32_t *from = lists->ids + row * k;
-        uint32_t *to = e->others + row * (k - 1);
-        for (int64_t i = 0, kept = 0; i < k && kept < k - 1; i++) {
-            to[kept] = from[i];
-            kept += from[i] != (uint32_t)row;
-        }
-    }
-    *lists = (kith_neighbors){.ids = e->others, .rows = lists->rows, .k = k - 1};
-    return CLI_DONE;
 }
 
 static int estimate(evaluation *e)
@@ -144,17 +110,16 @@ static int estimate(evaluation *e)
     CLI_TRY(check_asked(e, args->paths[0], e->found));
     CLI_TRY(cli_claim_check(session, args->paths[0], graph.meta, &job->corpus));
     graph.meta = NULL; /* was looked at */
-    CLI_TRY(leave_self_out(e, &graph));
     const int64_t rows = job->corpus.matrix->rows;
     kith_recall_params params = kith_recall_params_default();
     params.metric = e->metric;
     params.at = args->k;
     params.sample = args->sample < rows ? args->sample : rows;
     params.seed = args->seed;
-    const kith_status status =
-        kith_recall_estimate(session->ctx, job->corpus.matrix, &graph, &params, &e->recall);
-    const bool points = cli_session_blames(session, "points");
-    CLI_TRY(cli_session_check(session, status, points ? args->points : args->paths[0]));
+    CLI_TRY(cli_session_check_files(
+        session,
+        kith_recall_estimate(session->ctx, job->corpus.matrix, &graph, &params, &e->recall),
+        args->paths[0], {"points", args->points, 0}));
     return cli_given(args, CLI_OPT_VERIFY) ? verify(e) : CLI_DONE;
 }
 
@@ -166,8 +131,9 @@ static void tell_places(cli_report *r, const evaluation *e)
     for (int64_t i = 0; i < places; i++) {
         empty += e->found->ids[i] == KITH_ID_NONE;
     }
-    cli_tell(r, e->others != NULL ? "own rows: left out, recall is that of the others\n" : "",
-             BOOL("include_self", e->others != NULL));
+    const bool own = e->recall.own_rows != 0;
+    cli_tell(r, own ? "own rows: left out, recall is that of the others\n" : "",
+             BOOL("include_self", own));
     cli_tell(r,
              empty > 0 ? "empty places: {empty,} of {places,}, which count as missed (a radius "
                          "leaves them)\n"

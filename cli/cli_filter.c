@@ -5,47 +5,46 @@
 #include "cli_job.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 static const double MOST_NUMBER = 9007199254740992.0; /* doubles tell whole numbers apart to here */
 
-/* Whole numbers from 0 to `most`, one for each row of `of`; or of 0 and 1 the bits. */
-static int read_numbers(cli_job *job, const char *path, const cli_points *of, int64_t *numbers,
-                        uint8_t *bits)
+/* Whole numbers from 0 to `most`, one for each row of `of`. */
+static int read_numbers(cli_job *job, const char *path, const cli_points *of, double most,
+                        cli_numbers *numbers)
 {
-    const double most = bits != NULL ? 1.0 : MOST_NUMBER;
-    cli_points column = {.path = path};
-    CLI_TRY(cli_column_read(&job->session, path, of, &column));
-    for (int64_t i = 0; i < column.matrix->rows; i++) {
-        const double value = cli_value_at(column.matrix, i, 0);
-        CLI_FAIL_IF(!(value >= 0.0 && value <= most && value == floor(value)), path,
-                    "row %" PRId64 " is %.17g, which has no meaning here (give whole numbers from "
-                    "0 to %.0f)",
-                    i, value, most);
-        if (bits != NULL) {
-            bits[i / 8] |= (uint8_t)((unsigned)value << i % 8);
-        } else {
-            numbers[i] = (int64_t)value;
-        }
-    }
-    cli_points_close(&job->session, &column);
-    return CLI_DONE;
+    CLI_TRY(cli_column_read(&job->session, path, of, numbers));
+    const int64_t wrong = cli_numbers_check(numbers, most);
+    CLI_PASS_IF(wrong == numbers->count, path,
+                "row %" PRId64 " is %.17g, which has no meaning here (give whole numbers from "
+                "0 to %.0f)",
+                wrong, numbers->values[wrong], most);
 }
 
 static int read_bitmap(cli_job *job, const char *path)
 {
-    const int64_t rows = job->corpus.matrix->rows;
-    CLI_KEEP(job->allow, rows / 8 + 1, path, "no memory for %" PRId64 " bits (free some memory)",
-             rows);
-    return read_numbers(job, path, &job->corpus, NULL, job->allow);
+    cli_numbers allowed;
+    CLI_TRY(read_numbers(job, path, &job->corpus, 1.0, &allowed));
+    CLI_KEEP(job->allow, allowed.count / 8 + 1, path,
+             "no memory for %" PRId64 " bits (free some memory)", allowed.count);
+    for (int64_t i = 0; i < allowed.count; i++) {
+        job->allow[i / 8] |= (uint8_t)((unsigned)allowed.values[i] << i % 8);
+    }
+    cli_points_close(&job->session, &allowed.points);
+    return CLI_DONE;
 }
 
 static int read_groups(cli_job *job, const char *path, const cli_points *of, int64_t **groups)
 {
-    const int64_t rows = of->matrix->rows;
-    CLI_KEEP(*groups, rows, path, "no memory for %" PRId64 " numbers (free some memory)", rows);
-    return read_numbers(job, path, of, *groups, NULL);
+    cli_numbers given;
+    CLI_TRY(read_numbers(job, path, of, MOST_NUMBER, &given));
+    CLI_KEEP(*groups, given.count, path, "no memory for %" PRId64 " numbers (free some memory)",
+             given.count);
+    for (int64_t i = 0; i < given.count; i++) {
+        (*groups)[i] = (int64_t)given.values[i];
+    }
+    cli_points_close(&job->session, &given.points);
+    return CLI_DONE;
 }
 
 static int compare_numbers(const void *a, const void *b)

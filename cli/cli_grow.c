@@ -105,12 +105,12 @@ int cli_verify(cli_session *session, const char *graph, const kith_neighbors *li
     params.metric = metric;
     params.k = lists->k < most ? lists->k : most;
     params.flags = self ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    const kith_status status = kith_graph_verify(session->ctx, points->matrix, &bare, &params,
-                                                 &found->wrong, &found->first_wrong);
     found->graph = graph;
     found->rows = lists->rows;
-    return cli_session_check(session, status,
-                             cli_session_blames(session, "points") ? points->path : graph);
+    return cli_session_check_files(session,
+                                   kith_graph_verify(session->ctx, points->matrix, &bare, &params,
+                                                     &found->wrong, &found->first_wrong),
+                                   graph, {"points", points->path, 0});
 }
 
 void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found)
@@ -148,12 +148,13 @@ int cli_grow_estimate(cli_grown *g)
 {
     cli_session *session = &g->job.session;
     kith_recall *recall = &g->job.descent.recall;
-    if (g->job.exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0) {
+    const int64_t others = g->args.k - (cli_given(&g->args, CLI_OPT_INCLUDE_SELF) ? 1 : 0);
+    if (g->job.exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0 || others == 0) {
         return CLI_DONE;
     }
     kith_recall_params params = kith_recall_params_default();
     params.metric = g->args.metric;
-    params.at = g->args.recall_at;
+    params.at = g->args.recall_at < others ? g->args.recall_at : others;
     params.sample = g->args.sample;
     params.seed = g->args.seed;
     CLI_TRY(cli_job_check(

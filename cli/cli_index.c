@@ -146,8 +146,7 @@ static void tell(cli_job *job)
 
 int cli_index(const cli_args *args)
 {
-    static const cli_work work = {.checks_device = true,
-                                  .endings = CLI_ENDINGS_INDEX,
+    static const cli_work work = {.endings = CLI_ENDINGS_INDEX,
                                   .read = read_files,
                                   .plan = plan,
                                   .solve = solve,

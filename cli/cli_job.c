@@ -223,32 +223,19 @@ kith_status cli_job_search(cli_job *job, const kith_matrix *queries,
                : kith_search(ctx, job->corpus.matrix, queries, params, table, NULL);
 }
 
-/* Both directions at once have the arguments a and b. */
-static bool blames_queries(const cli_session *session)
-{
-    return cli_session_blames(session, "queries") || cli_session_blames(session, "b");
-}
-
 int cli_job_check(cli_job *job, kith_status status)
 {
-    const bool queries = job->queries.path != NULL && blames_queries(&job->session);
-    return cli_session_check(&job->session, status, queries ? job->queries.path : job->corpus.path);
+    const char *queries = job->queries.path != NULL ? job->queries.path : job->corpus.path;
+    return cli_session_check_files(
+        &job->session, status, job->corpus.path,
+        {"corpus", job->corpus.path, -job->part.first_of_corpus},
+        {"queries", queries, -job->first_query}, {"b", queries, 0},
+        {cli_is_graph_search(job->args) ? "graph" : NULL, job->args->paths[0], 0});
 }
 
 int cli_job_take_report(cli_job *job)
 {
     return cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report));
-}
-
-int cli_job_check_rows(cli_job *job, kith_status status, int64_t first)
-{
-    char where[512];
-    first += job->part.first;
-    if (status == KITH_OK || first == 0 || !blames_queries(&job->session)) {
-        return cli_job_check(job, status);
-    }
-    (void)snprintf(where, sizeof where, "%s, rows from %" PRId64 " on", job->queries.path, first);
-    return cli_session_check(&job->session, status, where);
 }
 
 kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count)

@@ -39,6 +39,7 @@ typedef struct cli_job {
     kith_plan plan;
     kith_plan whole;        /* of all queries at once, where plan is that of a chunk */
     uint64_t need_bytes;    /* the plan's peak, and points that had to be read into memory */
+    int64_t first_query;    /* the row of the queries' file that the library calls 0 */
     int64_t chunk_rows;     /* of a search in chunks; 0: at once */
     bool saved;             /* while it was solved */
     bool screened;          /* chunks are, however few their rows: the corpus is prepared once */
@@ -114,9 +115,6 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
 int cli_job_check(cli_job *job, kith_status status);
 /* job.report, of the last call. */
 int cli_job_take_report(cli_job *job);
-/* The same of a call on the queries, or on this process' part of them, from this row on: the
- * library counts from there. */
-int cli_job_check_rows(cli_job *job, kith_status status, int64_t first);
 /* A table of rows x k. */
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows);
 /* points, and asked. */

@@ -13,8 +13,6 @@ typedef struct merging {
     kith_neighbors lists[SETS];
     uint32_t *built; /* ids of the graph of new points */
     kith_result_meta built_known;
-    bool across; /* the exact engine looks at all pairs across */
-    kith_plan plan;
 } merging;
 
 static bool adds(const merging *m)
@@ -125,30 +123,24 @@ static int plan(cli_job *job)
     points.data = reads ? points.data : NULL;
     m->built_known = kith_result_meta_default();
     m->built_known.exact = KITH_CERTIFIED;
-    m->plan.struct_size = (uint32_t)sizeof m->plan;
     const kith_merge_sets sets = {&points, g->old[0].points.matrix->rows, &known[0], &known[1]};
-    CLI_TRY(cli_job_check(&g->job, kith_plan_merge(ctx, &sets, &params, &m->plan)));
-    m->across = !cli_plan_descends(&m->plan);
-    g->method = m->across ? "exact" : "descent";
+    CLI_TRY(cli_job_check(&g->job, kith_plan_merge(ctx, &sets, &params, &job->plan)));
+    job->descends = cli_plan_descends(&job->plan); /* else all pairs across are looked at */
+    job->need_bytes = job->plan.peak_bytes + (uint64_t)points.rows * (uint64_t)points.stride_bytes;
+    g->method = job->descends ? "descent" : "exact";
     return CLI_DONE;
 }
 
-static uint64_t need_of(const merging *m)
+static void tell_choice(cli_report *r, const cli_job *job)
 {
-    const kith_matrix *points = &m->grown.points;
-    return m->plan.peak_bytes + (uint64_t)points->rows * (uint64_t)points->stride_bytes;
-}
-
-static void tell_choice(cli_report *r, const merging *m)
-{
-    if (m->plan.estimated_exact > 0.0) {
+    if (job->plan.estimated_exact > 0.0) {
         cli_tell_object(
             r, "choice",
             "choice: {way}, all pairs across take {exact_seconds:.2f} seconds or less, a "
             "descent about {descent_seconds:.2f}\n",
-            TEXT(".way", m->across ? "exact" : "descent"),
-            NUMBER("exact_seconds", m->plan.estimated_exact),
-            NUMBER("descent_seconds", m->plan.estimated_descent));
+            TEXT(".way", job->descends ? "descent" : "exact"),
+            NUMBER("exact_seconds", job->plan.estimated_exact),
+            NUMBER("descent_seconds", job->plan.estimated_descent));
     }
 }
 
@@ -162,10 +154,10 @@ static void tell_plan(cli_job *job)
     cli_tell_text(&r, "metric", kith_metric_name(g->args.metric));
     cli_tell_int(&r, "k", g->args.k);
     cli_tell_text(&r, "method", g->method);
-    cli_tell_text(&r, "backend", m->plan.backend);
-    tell_choice(&r, m);
-    cli_tell_object(&r, "plan_bytes", "memory: planned {peak~}\n", UINT("peak", need_of(m)),
-                    UINT("gpu", m->plan.gpu_bytes));
+    cli_tell_text(&r, "backend", job->plan.backend);
+    tell_choice(&r, job);
+    cli_tell_object(&r, "plan_bytes", "memory: planned {peak~}\n", UINT("peak", job->need_bytes),
+                    UINT("gpu", job->plan.gpu_bytes));
     cli_report_end(&r);
 }
 
@@ -200,7 +192,7 @@ static int build(merging *m)
     kith_search_params params = cli_graph_params(&g->job, &descent);
     kith_search_params chosen = params;
     /* Where none is wanted a descent ends when rounds change little, and takes as long. */
-    chosen.recall = m->across ? 1.0 : params.recall > 0.0 ? params.recall : 0.99;
+    chosen.recall = !g->job.descends ? 1.0 : params.recall > 0.0 ? params.recall : 0.99;
     chosen.descent = NULL;
     kith_status status = kith_plan_search(ctx, &shape, NULL, &chosen, &plan);
     if (status == KITH_OK) {
@@ -212,40 +204,24 @@ static int build(merging *m)
     return cli_session_check(&g->job.session, status, new->path);
 }
 
-/* Its points are those of both files. */
-static int check_merge(merging *m, kith_status status)
-{
-    cli_session *session = &m->grown.job.session;
-    const cli_old_graph *old = m->grown.old;
-    const kith_where told = cli_session_where(session);
-    const int64_t first_rows = old[0].points.matrix->rows;
-    char second[512];
-    (void)snprintf(second, sizeof second, "%s, whose rows count from %" PRId64 " on",
-                   old[1].points.path, first_rows);
-    const bool graph2 = strcmp(told.argument, "graph2") == 0 && !adds(m);
-    const bool points2 = strcmp(told.argument, "points") == 0 && told.row >= first_rows;
-    const char *where = strcmp(told.argument, "graph1") == 0 ? old[0].path
-                        : graph2                             ? old[1].path
-                        : points2                            ? second
-                                                             : NULL;
-    return where != NULL ? cli_session_check(session, status, where)
-                         : cli_job_check(&m->grown.job, status);
-}
-
 static int merge(merging *m)
 {
     cli_grown *g = &m->grown;
     cli_job *job = &g->job;
-    const kith_merge_sets sets = {&g->points, g->old[0].points.matrix->rows, &m->lists[0],
+    const cli_old_graph *old = g->old;
+    const kith_merge_sets sets = {&g->points, old[0].points.matrix->rows, &m->lists[0],
                                   &m->lists[1]};
     const kith_descent_params descent = cli_descent_params(job);
     kith_search_params params = cli_graph_params(job, &descent);
     kith_status status = KITH_OK;
     params.descent_report = &job->descent;
-    cli_graph_name_way(!m->across, &params);
+    cli_graph_name_way(job->descends, &params);
     CLI_TIMED(job->seconds_work, status = kith_graph_merge(job->session.ctx, &sets, &params,
                                                            &job->forward, &job->report));
-    CLI_TRY(check_merge(m, status));
+    CLI_TRY(cli_session_check_files(
+        &job->session, status, old[0].points.path, {"points", old[0].points.path, 0},
+        {"points", old[1].points.path, old[0].points.matrix->rows}, {"graph1", old[0].path, 0},
+        {adds(m) ? NULL : "graph2", old[1].path, 0}));
     job->exact = job->report.exact;
     return CLI_DONE;
 }
@@ -255,7 +231,7 @@ static int solve(cli_job *job)
     merging *m = job->own;
     cli_grown *g = &m->grown;
     m->lists[0] = cli_grow_lists(&g->old[0]);
-    CLI_TRY(cli_job_check_memory(job->corpus.path, need_of(m), g->args.memory_bytes));
+    CLI_TRY(cli_job_check_memory(job->corpus.path, job->need_bytes, g->args.memory_bytes));
     CLI_TRY(cli_job_allocate(job, &job->forward, g->points.rows));
     if (adds(m)) {
         CLI_TRY(build(m));
@@ -285,7 +261,7 @@ static void tell(cli_job *job)
              TEXT(".graph2", adds(m) ? "new" : old[1].path), TEXT(".points2", old[1].points.path),
              INT("second", old[1].points.matrix->rows));
     if (r.verbose || r.programs) {
-        tell_choice(&r, m);
+        tell_choice(&r, job);
     }
     if (cli_given(job->args, CLI_OPT_VERIFY)) {
         cli_put_open(&r, "verified", '[');
@@ -299,8 +275,7 @@ static void tell(cli_job *job)
 
 int cli_merge(const cli_args *args)
 {
-    static const cli_work work = {.checks_device = true,
-                                  .holds = KITH_FILE_LISTS_OUT,
+    static const cli_work work = {.holds = KITH_FILE_LISTS_OUT,
                                   .read = read_all,
                                   .plan = plan,
                                   .tell_plan = tell_plan,

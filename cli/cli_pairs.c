@@ -39,17 +39,11 @@ static const kith_matrix *others_of(const pairing *p)
     return is_one_set(p) ? NULL : p->job.corpus.matrix;
 }
 
-/* Blamed on the file that the library complains about. */
 static int check(pairing *p, kith_status status)
 {
-    cli_session *session = &p->job.session;
-    const char *output = p->job.args->output;
-    if (output != NULL && cli_session_names(session, output, strlen(output))) {
-        return cli_session_check(session, status, output);
-    }
-    const bool others =
-        cli_session_blames(session, "others") || cli_session_blames(session, "groups");
-    return cli_session_check(session, status, others ? p->job.corpus.path : points_of(p)->path);
+    const char *last = p->job.corpus.path;
+    return cli_session_check_files(&p->job.session, status, points_of(p)->path, {"others", last, 0},
+                                   {"groups", last, 0});
 }
 
 /* ---- Before --------------------------------------------------------------------------------- */
@@ -263,8 +257,7 @@ static int solve(cli_job *job)
 
 int cli_pairs(const cli_args *args)
 {
-    static const cli_work work = {.checks_device = true,
-                                  .endings = CLI_ENDINGS_WITHIN,
+    static const cli_work work = {.endings = CLI_ENDINGS_WITHIN,
                                   .read = read_all,
                                   .plan = plan,
                                   .tell_plan = tell_plan,

@@ -44,6 +44,7 @@ void cli_part_take(cli_job *job)
         return;
     }
     part->first = first;
+    job->first_query = first;
     part->rows = cli_job_rows(part->all, first, count);
     job->queries.matrix = &part->rows;
     if (job->query_groups != NULL) {
@@ -126,7 +127,7 @@ static int say_numbers(cli_job *job, said *s, const char *path, const void *data
     return say_values(job, s, "numbers", &points);
 }
 
-static int describe(cli_job *job, const cli_labels *labels, said *s)
+static int describe(cli_job *job, const cli_numbers *labels, said *s)
 {
     const cli_args *args = job->args;
     const cli_points queries = {.path = job->queries.path, .matrix = job->part.all};
@@ -150,7 +151,7 @@ static int describe(cli_job *job, const cli_labels *labels, said *s)
     CLI_TRY(say_numbers(job, s, args->query_groups, job->query_groups, queries.matrix->rows,
                         (int32_t)sizeof *job->query_groups));
     return labels == NULL ? CLI_DONE
-                          : say_numbers(job, s, labels->path, labels->values, labels->count,
+                          : say_numbers(job, s, labels->points.path, labels->values, labels->count,
                                         (int32_t)sizeof *labels->values);
 }
 
@@ -181,7 +182,7 @@ static int compare(const cli_team *team, const said *own)
     return CLI_DONE;
 }
 
-int cli_part_meet(cli_job *job, const cli_labels *labels)
+int cli_part_meet(cli_job *job, const cli_numbers *labels)
 {
     const cli_team *team = job->args->team;
     said own;
@@ -346,19 +347,6 @@ static int plan_parts(cli_job *job)
 
 /* ---- One part ------------------------------------------------------------------------------- */
 
-/* The library counts rows from the part's first one. */
-static int check(cli_job *job, kith_status status)
-{
-    char where[512];
-    if (status == KITH_OK || job->part.first_of_corpus == 0 ||
-        !cli_session_blames(&job->session, "corpus")) {
-        return cli_job_check(job, status);
-    }
-    (void)snprintf(where, sizeof where, "%s, rows from %" PRId64 " on", job->corpus.path,
-                   job->part.first_of_corpus);
-    return cli_session_check(&job->session, status, where);
-}
-
 /* Lists of `has` entries become lists of k. */
 static void spread(lists *l, int64_t rows, int64_t has, int64_t k)
 {
@@ -382,7 +370,7 @@ static int search_part(cli_job *job, lists *own)
     job->args = &words;
     const kith_search_params params = cli_job_params(job);
     job->args = args;
-    CLI_TRY(check(job, cli_job_search(job, job->queries.matrix, &params, &table)));
+    CLI_TRY(cli_job_check(job, cli_job_search(job, job->queries.matrix, &params, &table)));
     for (int64_t i = 0; i < rows * words.k; i++) {
         own->ids[i] += (uint32_t)job->part.first_of_corpus;
     }

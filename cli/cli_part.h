@@ -29,7 +29,7 @@ static inline bool cli_part_leads(const cli_job *job)
  * and fails the others. */
 
 /* Before the work: all have come this far, with the same job. labels: of the corpus; or NULL. */
-int cli_part_meet(cli_job *job, const cli_labels *labels);
+int cli_part_meet(cli_job *job, const cli_numbers *labels);
 /* A table of so many bytes a row of the queries, where these are divided. Who leads has its own
  * rows at the beginning of the table, and has all of them afterwards. */
 int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes);

@@ -46,14 +46,14 @@ static double median(double *values, int64_t count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2.0;
 }
 
-static void count_right(const double *predicted, const cli_labels *truth, errors *e)
+static void count_right(const double *predicted, const cli_numbers *truth, errors *e)
 {
     for (int64_t i = 0; i < truth->count; i++) {
         e->right += predicted[i] == truth->values[i];
     }
 }
 
-static void measure_absolute(const double *predicted, const cli_labels *truth, errors *e)
+static void measure_absolute(const double *predicted, const cli_numbers *truth, errors *e)
 {
     double sum = 0.0;
     double magnitudes = 0.0;
@@ -72,7 +72,7 @@ static void measure_absolute(const double *predicted, const cli_labels *truth, e
 }
 
 /* scratch: as many numbers as there are labels. */
-static void measure_relative(const double *predicted, const cli_labels *truth, double *scratch,
+static void measure_relative(const double *predicted, const cli_numbers *truth, double *scratch,
                              errors *e)
 {
     double sum = 0.0;
@@ -92,7 +92,7 @@ static void measure_relative(const double *predicted, const cli_labels *truth, d
 }
 
 /* Exit code. votes: labels are classes. */
-static int measure_errors(const double *predicted, const cli_labels *truth, bool votes, errors *e)
+static int measure_errors(const double *predicted, const cli_numbers *truth, bool votes, errors *e)
 {
     *e = (errors){.votes = votes, .rows = truth->count};
     if (votes) {
@@ -104,7 +104,7 @@ static int measure_errors(const double *predicted, const cli_labels *truth, bool
         return CLI_DONE;
     }
     double *scratch = NULL;
-    CLI_KEEP(scratch, truth->count, truth->path,
+    CLI_KEEP(scratch, truth->count, truth->points.path,
              "no memory to compare %" PRId64 " labels (give fewer)", truth->count);
     measure_relative(predicted, truth, scratch, e);
     return CLI_DONE;
@@ -142,8 +142,8 @@ enum { LEAST_ROWS = 1024, CATALOGUE = 0, LABELS, QUERIES };
 
 typedef struct predicting {
     cli_job job; /* its corpus is the catalogue, its plan that of a chunk */
-    cli_labels labels;
-    cli_labels truth;
+    cli_numbers labels;
+    cli_numbers truth;
     int64_t chunk_rows;
     double *out; /* one for each query */
     errors off;  /* from the truth */
@@ -163,7 +163,7 @@ static int64_t chunks(const predicting *p)
 /* ---- Before: output, input, plan ------------------------------------------------------------ */
 
 /* A prediction of no rows looks at the labels alone: their mistakes are told before the search. */
-static int read_labels(predicting *p, const char *path, const cli_points *of, cli_labels *labels)
+static int read_labels(predicting *p, const char *path, const cli_points *of, cli_numbers *labels)
 {
     cli_session *session = &p->job.session;
     uint32_t id = 0;
@@ -171,7 +171,7 @@ static int read_labels(predicting *p, const char *path, const cli_points *of, cl
     const kith_neighbors nobody = {.ids = &id, .distances64 = &distance, .k = 1};
     kith_predict_params params = kith_predict_params_default();
     params.mode = p->job.args->mode;
-    CLI_TRY(cli_labels_read(session, path, of, labels));
+    CLI_TRY(cli_column_read(session, path, of, labels));
     return cli_session_check(
         session, kith_predict(session->ctx, &nobody, labels->values, labels->count, &params, NULL),
         path);
@@ -243,7 +243,7 @@ static int predict(predicting *p, int64_t first)
     CLI_TIMED(job->seconds_work,
               status = kith_predict(job->session.ctx, &job->forward, p->labels.values,
                                     p->labels.count, &params, p->out + first));
-    return cli_job_check_rows(job, status, first);
+    return cli_job_check(job, status);
 }
 
 static int solve_chunks(predicting *p, cli_chunks *chunks)
@@ -339,10 +339,10 @@ static void tell(cli_job *job)
     const kith_matrix *catalogue = job->corpus.matrix;
     cli_report r = cli_report_begin(job->args);
     cli_say_matrix(&r, "catalogue", job->corpus.path, catalogue);
-    cli_tell(&r, "labels: {labels}\nqueries: {file}, {queries}\n", TEXT(".labels", p->labels.path),
-             TEXT(".file", job->queries.path), INT("n", catalogue->rows),
-             INT("queries", job->queries.matrix->rows), INT("d", catalogue->cols),
-             TEXT("dtype", kith_dtype_name(catalogue->dtype)));
+    cli_tell(&r, "labels: {labels}\nqueries: {file}, {queries}\n",
+             TEXT(".labels", p->labels.points.path), TEXT(".file", job->queries.path),
+             INT("n", catalogue->rows), INT("queries", job->queries.matrix->rows),
+             INT("d", catalogue->cols), TEXT("dtype", kith_dtype_name(catalogue->dtype)));
     cli_tell_text(&r, "mode", cli_option_word(CLI_OPT_MODE, (int)job->args->mode));
     cli_tell_text(&r, "metric", kith_metric_name(cli_job_metric(job)));
     cli_tell_int(&r, "k", job->args->k);
@@ -362,8 +362,7 @@ static void tell(cli_job *job)
 
 int cli_predict(const cli_args *args)
 {
-    const cli_work work = {.checks_device = true,
-                           .endings =
+    const cli_work work = {.endings =
                                cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION,
                            .read = read_all,
                            .plan = plan,

@@ -92,9 +92,8 @@ static int remove_points(removing *r)
               status = kith_graph_remove(job->session.ctx, old->points.matrix, &lists, &params,
                                          &job->forward, &r->report));
     g->method = r->report.anew == 0 ? "search" : params.approximate == 0 ? "exact" : "descent";
-    CLI_TRY(status != KITH_OK && cli_session_blames(&job->session, "graph")
-                ? cli_session_check(&job->session, status, old->path)
-                : cli_job_check(job, status));
+    CLI_TRY(
+        cli_session_check_files(&job->session, status, old->points.path, {"graph", old->path, 0}));
     CLI_TRY(cli_job_take_report(job));
     job->exact = job->report.exact;
     return CLI_DONE;
@@ -161,8 +160,7 @@ static void tell(cli_job *job)
 
 int cli_remove(const cli_args *args)
 {
-    static const cli_work work = {.checks_device = true,
-                                  .holds = KITH_FILE_LISTS_OUT,
+    static const cli_work work = {.holds = KITH_FILE_LISTS_OUT,
                                   .read = read_all,
                                   .tell_plan = tell_plan,
                                   .solve = solve,

@@ -303,7 +303,7 @@ static bool check_walk(const cli_args *args, cli_error *error)
     const mistake list[] = {
         NAMED(walks, "does not go together with a search on a graph (leave it out)", TREE_HEIGHT,
               PIPELINE, SELECT, HEAP_SAMPLE, OUTPUT_BACK, RADIUS, BOTH, MUTUAL, STREAM, CHUNK,
-              RESTART, DRY_RUN),
+              RESTART, DRY_RUN, PERIOD),
         NAMED(walks && args->width < args->k, "must be at least k (give more, or leave it out)",
               WIDTH),
         NAMED(walks && args->method != KITH_METHOD_GRAPH,

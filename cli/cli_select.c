@@ -167,8 +167,7 @@ static void tell_plan(cli_job *job)
 
 int cli_select(const cli_args *args)
 {
-    const cli_work work = {.checks_device = true,
-                           .endings = cli_given(args, CLI_OPT_KTH) ? CLI_ENDINGS_KTH
+    const cli_work work = {.endings = cli_given(args, CLI_OPT_KTH) ? CLI_ENDINGS_KTH
                                                                    : CLI_ENDINGS_SELECTION,
                            .read = read_values,
                            .plan = plan,

@@ -85,25 +85,37 @@ void cli_session_close(cli_session *session)
     session->ctx = NULL;
 }
 
-kith_where cli_session_where(const cli_session *session)
+/* Whether it is that file, one in that folder, or one that is called after it. */
+static bool begins_with(const char *file, const char *path)
 {
-    kith_where where = {.struct_size = (uint32_t)sizeof where};
-    (void)kith_ctx_where(session->ctx, &where);
-    return where;
-}
-
-bool cli_session_blames(const cli_session *session, const char *argument)
-{
-    return strcmp(cli_session_where(session).argument, argument) == 0;
-}
-
-bool cli_session_names(const cli_session *session, const char *path, size_t bytes)
-{
-    const char *file = cli_session_where(session).file;
+    const size_t bytes = strlen(path);
     return strncmp(file, path, bytes) == 0 && strchr("/.-", file[bytes]) != NULL;
 }
 
-int cli_session_check(cli_session *session, kith_status status, const char *where)
+/* The file to blame; text: room for its rows. */
+static const char *find_file(const kith_where *told, const char *where, size_t count,
+                             const cli_called *files, char text[CLI_LINE_BYTES])
+{
+    const cli_called *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const cli_called *f = &files[i];
+        if (f->argument != NULL && strcmp(told->argument, f->argument) == 0 &&
+            (f->origin <= 0 || told->row >= f->origin)) {
+            found = f;
+        }
+    }
+    if (found == NULL || found->origin == 0) {
+        return found != NULL ? found->path : where;
+    }
+    (void)snprintf(text, CLI_LINE_BYTES,
+                   found->origin < 0 ? "%s, rows from %" PRId64 " on"
+                                     : "%s, whose rows count from %" PRId64 " on",
+                   found->path, found->origin < 0 ? -found->origin : found->origin);
+    return text;
+}
+
+int cli_session_blame(cli_session *session, kith_status status, const char *where, size_t count,
+                      const cli_called *files)
 {
     cli_progress_clear(&session->progress);
     if (status == KITH_OK) {
@@ -115,17 +127,24 @@ int cli_session_check(cli_session *session, kith_status status, const char *wher
         }
         return CLI_INTERRUPTED;
     }
-    if (cli_session_blames(session, "memory_limit")) {
-        return cli_fail(where, "--memory %s", cli_session_where(session).reason);
-    }
-    const char *detail = kith_ctx_detail(session->ctx);
-    if (detail[0] == '\0') {
-        detail = kith_status_text(status);
+    char text[CLI_LINE_BYTES];
+    kith_where told = {.struct_size = (uint32_t)sizeof told};
+    (void)kith_ctx_where(session->ctx, &told);
+    if (strcmp(told.argument, "memory_limit") == 0) {
+        return cli_fail(where, "--memory %s", told.reason);
     }
     /* The rooms that read and write files name the file themselves, and so are variables named. */
-    const bool named = where == NULL || cli_session_names(session, where, strlen(where)) ||
-                       strncmp(cli_session_where(session).argument, "KITH_", strlen("KITH_")) == 0;
-    return cli_fail(named ? NULL : where, "%s", detail);
+    const bool alone = count > 0 || (where != NULL && begins_with(told.file, where));
+    const bool named =
+        (told.file[0] != '\0' && alone) || strncmp(told.argument, "KITH_", strlen("KITH_")) == 0;
+    const char *detail = kith_ctx_detail(session->ctx);
+    return cli_fail(named ? NULL : find_file(&told, where, count, files, text), "%s",
+                    detail[0] != '\0' ? detail : kith_status_text(status));
+}
+
+int cli_session_check(cli_session *session, kith_status status, const char *where)
+{
+    return cli_session_blame(session, status, where, 0, NULL);
 }
 
 int cli_session_saved(cli_session *session, kith_status status, const char *path)
@@ -274,89 +293,59 @@ int cli_session_inspect(cli_session *session, const char *path, const kith_point
 
 /* ---- Labels and ids -------------------------------------------------------------------------- */
 
-/* All columns, and a .npy of one axis is one. rows: as many as there are to be, 0 where nobody
- * knows. */
-static int read_column(cli_session *session, const char *path, int64_t rows, cli_points *points)
+/* All columns. rows: as many as there are to be, 0 where nobody knows. */
+static int read_numbers(cli_session *session, const char *path, int64_t rows, cli_numbers *numbers)
 {
     kith_points_params params = session->read;
     params.use = KITH_USE_COLUMN;
     params.columns = NULL;
     params.rows = rows;
-    return read_points(session, path, &params, points);
-}
-
-double cli_value_at(const kith_matrix *m, int64_t row, int64_t col)
-{
-    const int64_t bytes = kith_dtype_bytes(m->dtype);
-    const int64_t stride = m->stride_bytes != 0 ? m->stride_bytes : m->cols * bytes;
-    const char *at = (const char *)m->data + row * stride + col * bytes;
-    double wide = NAN;
-    float narrow = NAN;
-    switch (m->dtype) {
-    case KITH_F64:
-        memcpy(&wide, at, sizeof wide);
-        return wide;
-    case KITH_F32:
-        memcpy(&narrow, at, sizeof narrow);
-        return (double)narrow;
-    case KITH_U8:
-        return (double)*(const unsigned char *)at;
-    case KITH_I8:
-        return (double)*(const signed char *)at;
-    default:
-        return wide;
-    }
+    CLI_TRY(read_points(session, path, &params, &numbers->points));
+    const kith_matrix *m = numbers->points.matrix;
+    numbers->count = m->rows * m->cols;
+    numbers->values = m->data;
+    return CLI_DONE;
 }
 
 int cli_column_read(cli_session *session, const char *path, const cli_points *of,
-                    cli_points *column)
+                    cli_numbers *column)
 {
-    CLI_TRY(read_column(session, path, of->matrix->rows, column));
-    const kith_matrix *m = column->matrix;
+    CLI_TRY(read_numbers(session, path, of->matrix->rows, column));
+    const kith_matrix *m = column->points.matrix;
     CLI_FAIL_IF(m->cols != 1, path,
                 "has %" PRId32 " columns, must have one (give a number for each row)", m->cols);
-    CLI_FAIL_IF(m->rows != of->matrix->rows, path,
+    CLI_PASS_IF(m->rows == of->matrix->rows, path,
                 "has %" PRId64 " numbers, %s has %" PRId64 " rows (give one for each row)", m->rows,
                 of->path, of->matrix->rows);
-    CLI_PASS_IF(m->dtype == KITH_F64 || m->dtype == KITH_F32 || m->dtype == KITH_U8 ||
-                    m->dtype == KITH_I8,
-                path, "holds %s, which is not read as numbers (kith convert makes .csv of it)",
-                kith_dtype_name(m->dtype));
 }
 
-int cli_labels_read(cli_session *session, const char *path, const cli_points *of,
-                    cli_labels *labels)
+int64_t cli_numbers_check(const cli_numbers *numbers, double most)
 {
-    cli_points column = {.path = path};
-    labels->path = path;
-    CLI_TRY(cli_column_read(session, path, of, &column));
-    labels->count = column.matrix->rows;
-    CLI_KEEP(labels->values, labels->count, path, "no memory for %" PRId64 " labels (give fewer)",
-             labels->count);
-    for (int64_t row = 0; row < labels->count; row++) {
-        labels->values[row] = cli_value_at(column.matrix, row, 0);
+    int64_t i = 0;
+    while (i < numbers->count && numbers->values[i] >= 0.0 && numbers->values[i] <= most &&
+           numbers->values[i] == floor(numbers->values[i])) {
+        i++;
     }
-    cli_points_close(session, &column);
-    return CLI_DONE;
+    return i;
 }
 
 int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t rows, cli_ids *ids)
 {
-    cli_points points = {.path = path};
-    CLI_TRY(read_column(session, path, 0, &points));
-    const kith_matrix *m = points.matrix;
-    ids->count = m->rows * m->cols;
+    cli_numbers given;
+    CLI_TRY(read_numbers(session, path, 0, &given));
+    const kith_matrix *m = given.points.matrix;
+    ids->count = given.count;
+    const int64_t wrong = cli_numbers_check(&given, (double)(rows - 1));
+    CLI_FAIL_IF(wrong < given.count, path,
+                "row %" PRId64 ", column %" PRId64 " holds %.17g, which is no row of %s (give "
+                "whole numbers from 0 to %" PRId64 ")",
+                wrong / m->cols, wrong % m->cols, given.values[wrong], of, rows - 1);
     CLI_KEEP(ids->values, ids->count, path,
              "no memory for %" PRId64 " x %" PRId32 " ids (give fewer)", m->rows, m->cols);
     for (int64_t i = 0; i < ids->count; i++) {
-        const double value = cli_value_at(m, i / m->cols, i % m->cols);
-        CLI_FAIL_IF(!(value >= 0.0 && value < (double)rows && value == floor(value)), path,
-                    "row %" PRId64 ", column %" PRId64 " holds %.17g, which is no row "
-                    "of %s (give whole numbers from 0 to %" PRId64 ")",
-                    i / m->cols, i % m->cols, value, of, rows - 1);
-        ids->values[i] = (uint32_t)value;
+        ids->values[i] = (uint32_t)given.values[i];
     }
-    cli_points_close(session, &points);
+    cli_points_close(session, &given.points);
     return CLI_DONE;
 }
 

@@ -32,17 +32,26 @@ int cli_device_check(const char *given);
 
 /* ---- Calls of the library ------------------------------------------------------------------- */
 
+/* A file, by the name that a function of the library has for it. */
+typedef struct cli_called {
+    const char *argument; /* NULL: there is none */
+    const char *path;
+    int64_t origin; /* the argument's row that is the file's first; below 0: it has those from
+                       -origin on */
+} cli_called;
+
 /* For the status of a library call. where: the file that it was about; NULL: the sentence says. */
 int cli_session_check(cli_session *session, kith_status status, const char *where);
+/* The same where it was about several: what it says of an argument is said of the last file of
+ * this name that has the row, all else of `where`; a file that the sentence names stands alone. */
+#define cli_session_check_files(session, status, where, ...)                          \
+    cli_session_blame((session), (status), (where),                                   \
+                      sizeof((const cli_called[]){__VA_ARGS__}) / sizeof(cli_called), \
+                      (const cli_called[]){__VA_ARGS__})
+int cli_session_blame(cli_session *session, kith_status status, const char *where, size_t count,
+                      const cli_called *files);
 /* The same for an answer that was to be written to path. */
 int cli_session_saved(cli_session *session, kith_status status, const char *path);
-/* Where the last call failed. */
-kith_where cli_session_where(const cli_session *session);
-/* Whether it blames this argument of the library's function. */
-bool cli_session_blames(const cli_session *session, const char *argument);
-/* Whether it blames a file whose path begins with so many bytes of `path`: that file, one in that
- * folder, or a part of it. */
-bool cli_session_names(const cli_session *session, const char *path, size_t bytes);
 
 /* ---- Files ---------------------------------------------------------------------------------- */
 
@@ -58,20 +67,17 @@ int cli_session_result(cli_session *session, const char *path, const kith_neighb
 int cli_session_inspect(cli_session *session, const char *path, const kith_points_params *params,
                         kith_file_info *info);
 
-/* A file of one column in any format of points, a number for each row of `of`. */
-int cli_column_read(cli_session *session, const char *path, const cli_points *of,
-                    cli_points *column);
-/* The value there; NaN in types that numbers of rows do not come in. */
-double cli_value_at(const kith_matrix *matrix, int64_t row, int64_t col);
-
-/* Labels: such a column. */
-typedef struct cli_labels {
-    const char *path;
+/* Numbers from a file in any format of points. */
+typedef struct cli_numbers {
+    cli_points points; /* the file */
     int64_t count;
-    double *values; /* NULL: not read */
-} cli_labels;
-int cli_labels_read(cli_session *session, const char *path, const cli_points *of,
-                    cli_labels *labels);
+    const double *values; /* NULL: not read */
+} cli_numbers;
+/* A column, a number for each row of `of`. */
+int cli_column_read(cli_session *session, const char *path, const cli_points *of,
+                    cli_numbers *column);
+/* The first that is no whole number from 0 to `most`; count: there is none. */
+int64_t cli_numbers_check(const cli_numbers *numbers, double most);
 
 /* Numbers of rows: a file of whole numbers, in any shape and any format of points, all rows of
  * `of`, which has that many. */

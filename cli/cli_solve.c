@@ -79,8 +79,7 @@ static int save_job(cli_job *job)
 
 static int run(const cli_args *args, const cli_engine *engine)
 {
-    const cli_work work = {.checks_device = true,
-                           .endings = engine->output_endings,
+    const cli_work work = {.endings = engine->output_endings,
                            .holds = engine->holds,
                            .read = read_files,
                            .plan = plan_job,
@@ -188,21 +187,6 @@ static int plan_shards(cli_job *job)
     return code;
 }
 
-/* The library names the folder, the result, and parts of it, which have its name but the ending. */
-static int check_shards(cli_job *job, kith_status status)
-{
-    const cli_args *args = job->args;
-    const char *ending = strrchr(args->output, '.');
-    const size_t stem = ending != NULL ? (size_t)(ending - args->output) : strlen(args->output);
-    if (status != KITH_OK && cli_session_names(&job->session, args->shards, strlen(args->shards))) {
-        return cli_session_check(&job->session, status, args->shards);
-    }
-    if (status != KITH_OK && cli_session_names(&job->session, args->output, stem)) {
-        return cli_session_check(&job->session, status, NULL);
-    }
-    return cli_job_check(job, status);
-}
-
 static int tell_interrupted(const cli_job *job)
 {
     const kith_shard_report *s = &job->sharded;
@@ -228,8 +212,8 @@ static int solve_shards(cli_job *job)
     make_request(job, &r);
     r.shards.job = same;
     job->session.silent = true;
-    code = check_shards(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
-                                               args->shards, args->output, &job->sharded));
+    code = cli_job_check(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
+                                                args->shards, args->output, &job->sharded));
     job->descent.recall = job->sharded.recall;
     job->points = job->sharded.points;
     return code == CLI_INTERRUPTED ? tell_interrupted(job) : code;
@@ -385,8 +369,7 @@ static int solve_search(cli_job *job)
     CLI_TRY(cli_job_allocate(job, &job->forward, cli_part_room(job)));
     job->forward.rows = job->queries.matrix->rows;
     const kith_search_params params = cli_job_params(job);
-    return cli_job_check_rows(job, cli_job_search(job, job->queries.matrix, &params, &job->forward),
-                              0);
+    return cli_job_check(job, cli_job_search(job, job->queries.matrix, &params, &job->forward));
 }
 
 static int plan_both(cli_job *job)

@@ -143,7 +143,8 @@ int cli_chunks_solve(cli_chunks *c, kith_neighbors *table)
         CLI_TRY(prepare(c));
     }
     table->rows = count;
-    CLI_TRY(cli_job_check_rows(job, search(c, &queries, table), c->first));
+    job->first_query = job->part.first + c->first;
+    CLI_TRY(cli_job_check(job, search(c, &queries, table)));
     kith_report report = {.struct_size = (uint32_t)sizeof report};
     CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &report)));
     CLI_FAIL_IF(report.exact != 1, job->corpus.path,

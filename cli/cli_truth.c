@@ -53,13 +53,10 @@ static int check(truth *t, kith_status status)
 {
     cli_session *session = &t->job.session;
     const char *where = t->step_path != NULL ? t->step_path : output_of(t);
-    const bool corpus = cli_session_blames(session, "corpus") || cli_session_blames(session, "k");
-    if (t->paths != NULL && corpus) {
-        where = t->paths[t->report.matrix];
-    } else if (t->paths != NULL && cli_session_blames(session, "queries")) {
-        where = t->paths[t->count];
-    }
-    return cli_session_check(session, status, where);
+    const char *file = t->paths != NULL ? t->paths[t->report.matrix] : where;
+    const char *queries = t->paths != NULL ? t->paths[t->count] : where;
+    return cli_session_check_files(session, status, where, {"corpus", file, 0}, {"k", file, 0},
+                                   {"queries", queries, 0});
 }
 
 /* ---- Before --------------------------------------------------------------------------------- */
@@ -480,8 +477,7 @@ static void tell(cli_job *job)
 
 int cli_truth(const cli_args *args)
 {
-    static const cli_work work = {
-        .checks_device = true, .check = begin, .read = read_all, .solve = solve, .tell = tell};
+    static const cli_work work = {.check = begin, .read = read_all, .solve = solve, .tell = tell};
     truth t = {.job = {.args = args, .own = &t}};
     t.file = cli_verifies_truth(args) ? args->paths[0] : NULL;
     t.corpus = t.file == NULL ? args->paths[0] : args->path_count == 3 ? args->paths[1] : NULL;

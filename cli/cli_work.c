@@ -9,7 +9,8 @@ static int begin(cli_job *job, const cli_work *work)
 {
     const char *endings =
         work->endings != NULL || work->holds == 0 ? work->endings : cli_output_endings(work->holds);
-    CLI_TRY(work->checks_device ? cli_device_check(job->args->device) : CLI_DONE);
+    const bool chooses = cli_option_is_plain(cli_option_get(CLI_OPT_DEVICE), job->args->command);
+    CLI_TRY(chooses ? cli_device_check(job->args->device) : CLI_DONE);
     CLI_TRY(work->check != NULL ? work->check(job) : cli_output_check_args(job->args, endings));
     return cli_session_open(&job->session, job->args);
 }

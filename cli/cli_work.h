@@ -7,7 +7,6 @@
 
 /* A command's steps, in the order in which they are done; NULL: there is no such step. */
 typedef struct cli_work {
-    bool checks_device;
     const char *endings;             /* of -o; NULL: those that hold what follows, */
     unsigned holds;                  /*   KITH_FILE_...; 0: any */
     int (*check)(cli_job *job);      /* of outputs, in the place of the driver's */

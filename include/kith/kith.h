@@ -351,6 +351,7 @@ typedef struct kith_recall {
     double distance_ratio; /* mean of found K-th / true K-th distance, where the latter is not 0 */
     int64_t rows;          /* rows compared */
     int64_t at;            /* K */
+    int64_t own_rows;      /* 1: kith_recall_estimate has left rows out of their own lists */
 } kith_recall;
 
 /* What a call did. */
@@ -619,9 +620,8 @@ KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_matrix *queries, kith_metric metric,
                                     const kith_pairs *pairs, double *out);
 
-/* Compares a result with the truth: tables of as many rows, both with ids and distances (doubles
- * where they have them). at: K of recall@K, 0 = min(10, k). Returns KITH_E_ARGUMENT, E_MEMORY,
- * E_LIMIT, E_CANCELLED. */
+/* Compares a result with the truth: as many rows, both with ids and distances (doubles where they
+ * have them). at: K, 0 = min(10, k). Returns KITH_E_ARGUMENT, E_MEMORY, E_LIMIT, E_CANCELLED. */
 KITH_API kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
                                          const kith_neighbors *truth, kith_metric metric,
                                          int64_t at, kith_recall *out);
@@ -643,8 +643,8 @@ static inline kith_recall_params kith_recall_params_default(void)
 
 /* Estimates the recall of a graph of points from a sample of its rows, solved exactly on the
  * processor. Of the graph the ids alone are read, and their distances computed canonically; empty
- * slots and a point's own id are misses. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
- * E_CANCELLED. */
+ * slots are misses, a point's own id is left out (`at` is then at most k - 1). Returns
+ * KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_CANCELLED. */
 KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
                                           const kith_neighbors *graph,
                                           const kith_recall_params *params, kith_recall *out);

@@ -57,7 +57,8 @@ typedef enum kith_points_use {
     KITH_USE_POINTS = 0,
     KITH_USE_VALUES = 1, /* what is selected from: floats alone, else KITH_E_DATA; rows of up to
                             2^32 - 2 values (kith_points_source.values) */
-    KITH_USE_COLUMN = 2  /* labels, ids: a .npy of one axis is one column */
+    KITH_USE_COLUMN = 2  /* labels, ids: float64 whatever the file holds, rows without gaps; a .npy
+                            of one axis is one column */
 } kith_points_use;
 
 /* Whether the first line of a text names the columns. */

@@ -233,7 +233,7 @@ class Neighbors(c.Structure):
 class Recall(c.Structure):
     _fields_ = [
         ("recall", c.c_double), ("low", c.c_double), ("high", c.c_double), ("equal_ids", c.c_double),
-        ("distance_ratio", c.c_double), ("rows", c.c_int64), ("at", c.c_int64),
+        ("distance_ratio", c.c_double), ("rows", c.c_int64), ("at", c.c_int64), ("own_rows", c.c_int64),
     ]
 
 

@@ -72,9 +72,10 @@ def recall(
         none, are copied to the host.
     X : array of shape (n, d), optional
         Instead of the truth, the points that `found` is a graph of: a sample of its rows is solved
-        exactly. The distances of `found` are not read.
+        exactly. The distances of `found` are not read. Where rows name themselves (`include_self`)
+        recall is that of the others.
     at : int, optional
-        K; min(10, k) unless given.
+        K; min(10, k) unless given, of the others at most k - 1.
     sample : int
         Rows to solve.
     random_state

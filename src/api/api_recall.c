@@ -41,23 +41,18 @@ static kith_status tally_make(kin_hold *hold, kith_metric metric, int64_t at, ta
     return KITH_OK;
 }
 
-/* Sorts (id, slot) of the slots that are filled; of equal ids the first slot leads. */
-static int64_t sorted_ids(const uint32_t *ids, const double *distances, int64_t at, uint64_t *words)
+/* (id, slot) of the slots that are filled, by id, each id once: of equal ids the first slot. */
+static int64_t distinct_ids(const uint32_t *ids, const double *distances, int64_t at,
+                            uint64_t *words)
 {
     int64_t count = 0;
+    int64_t kept = 0;
     for (int64_t i = 0; i < at; i++) {
         if (ids[i] != KITH_ID_NONE && distances[i] == distances[i]) {
             words[count++] = (uint64_t)ids[i] << 32 | (uint64_t)i;
         }
     }
     kin_select_sort_words(words, count);
-    return count;
-}
-
-/* Drops what stands in the list before; what is left rises by id. */
-static int64_t distinct_ids(uint64_t *words, int64_t count)
-{
-    int64_t kept = 0;
     for (int64_t i = 0; i < count; i++) {
         if (kept == 0 || words[kept - 1] >> 32 != words[i] >> 32) {
             words[kept++] = words[i];
@@ -79,24 +74,13 @@ static int64_t common_ids(const uint64_t *a, int64_t a_count, const uint64_t *b,
     return common;
 }
 
-/* How far the found list reaches in relation to the true one, where both have a last. */
-static void tally_ratio(tally *t, double farthest, double last, bool full)
-{
-    const double ratio = farthest / last;
-    if (full && last != 0.0 && ratio - ratio == 0.0) {
-        t->ratios += ratio;
-        t->ratio_rows += 1;
-    }
-}
-
 static void tally_row(tally *t, const row_pair *row)
 {
     uint64_t *found = t->words;
     uint64_t *wanted = t->words + t->at;
     const double last = row->truth[t->at - 1];
-    const int64_t count = distinct_ids(found, sorted_ids(row->found_ids, row->found, t->at, found));
-    const int64_t true_count =
-        distinct_ids(wanted, sorted_ids(row->true_ids, row->truth, t->at, wanted));
+    const int64_t count = distinct_ids(row->found_ids, row->found, t->at, found);
+    const int64_t true_count = distinct_ids(row->true_ids, row->truth, t->at, wanted);
     int64_t hits = 0;
     double farthest = 0.0;
     for (int64_t i = 0; i < count; i++) {
@@ -108,7 +92,11 @@ static void tally_row(tally *t, const row_pair *row)
     }
     kin_recall_add(&t->hits, (double)hits / (double)t->at);
     t->equal += (double)common_ids(found, count, wanted, true_count) / (double)t->at;
-    tally_ratio(t, farthest, last, count == t->at);
+    const double ratio = farthest / last; /* where both lists have a last */
+    if (count == t->at && last != 0.0 && ratio - ratio == 0.0) {
+        t->ratios += ratio;
+        t->ratio_rows += 1;
+    }
 }
 
 /* all: no row was left out, so nothing is uncertain. */
@@ -145,13 +133,9 @@ static void take_distances(const kith_neighbors *from, int64_t row, int64_t at, 
 {
     const int64_t first = row * from->k;
     for (int64_t i = 0; i < at; i++) {
-        if (wide) {
-            to[i] = from->distances64[first + i];
-        } else {
-            const float narrow = from->distances != NULL ? from->distances[first + i]
-                                                         : (float)from->distances64[first + i];
-            to[i] = (double)narrow;
-        }
+        to[i] = wide                      ? from->distances64[first + i]
+                : from->distances != NULL ? (double)from->distances[first + i]
+                                          : (double)(float)from->distances64[first + i];
     }
 }
 
@@ -177,15 +161,12 @@ static kith_status check_both(kith_ctx *ctx, const kith_neighbors *found,
     char texts[2][KIN_FINGERPRINT_TEXT];
     KIN_TRY(kin_fingerprint_check(ctx, found, "found", NULL, metric));
     KIN_TRY(kin_fingerprint_check(ctx, truth, "truth", NULL, metric));
-    if (found->meta == NULL || truth->meta == NULL || found->meta->points.rows == 0 ||
-        truth->meta->points.rows == 0 ||
-        kin_fingerprint_equal(&found->meta->points, &truth->meta->points)) {
-        return KITH_OK;
-    }
-    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("found"),
-                       "was made of points %s, truth of %s (compare results of one corpus)",
-                       kin_fingerprint_print(&found->meta->points, texts[0]),
-                       kin_fingerprint_print(&truth->meta->points, texts[1]));
+    KIN_ALLOW_IF(found->meta == NULL || truth->meta == NULL || found->meta->points.rows == 0 ||
+                     truth->meta->points.rows == 0 ||
+                     kin_fingerprint_equal(&found->meta->points, &truth->meta->points),
+                 ctx, "found", "was made of points %s, truth of %s (compare results of one corpus)",
+                 kin_fingerprint_print(&found->meta->points, texts[0]),
+                 kin_fingerprint_print(&truth->meta->points, texts[1]));
 }
 
 static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kith_neighbors *truth,
@@ -224,6 +205,7 @@ typedef struct sampling {
     kith_matrix all;
     kin_distance distance;
     const kith_neighbors *graph;
+    uint32_t *found; /* what it says of a row */
     int64_t at;
     uint64_t seed;
     uint32_t *rows;
@@ -242,26 +224,32 @@ static kith_status sampling_make(kin_hold *hold, sampling *s)
     KIN_NEW(hold, s->rows, n, "sample rows");
     KIN_NEW(hold, s->truth.ids, entries, "neighbours of the sample");
     KIN_NEW(hold, s->truth.distances64, entries, "neighbours of the sample");
+    KIN_NEW(hold, s->found, (uint64_t)s->at, "neighbours of a row");
     KIN_NEW(hold, s->query, (uint64_t)points->cols + KIN_METRIC_LANES, "a query");
     kin_recall_draw(points->rows, s->count, s->seed, s->rows);
     return kin_hold_rows(hold, points, s->rows, s->count, "sample points", &s->points);
 }
 
-/* Canonical distances of what the graph says of a sampled row. A point is no neighbour of itself:
- * its own id and empty slots become NaN, which counts as a miss. */
-static void found_distances(const kin_prepared *points, const sampling *s, int64_t i, tally *t)
+/* What the graph says of a sampled row, with canonical distances. A point is no neighbour of
+ * itself: its own id is left out; empty slots become NaN, which counts as a miss. */
+static void take_found(const kin_prepared *points, const sampling *s, int64_t i, tally *t)
 {
     const kin_distance *distance = &points->distance;
     const uint32_t own = s->rows[i];
     const uint32_t *ids = s->graph->ids + own * s->graph->k;
     const kin_query query = kin_metric_load(distance, &points->rows, own, s->query);
-    for (int64_t j = 0; j < t->at; j++) {
-        t->found[j] = NAN;
-        if (ids[j] != KITH_ID_NONE && ids[j] != own) {
-            double key = 0.0;
-            kin_metric_keys(distance, &query, &points->rows, &ids[j], 1, &key);
-            t->found[j] = kin_metric_distance(distance->metric, key);
+    for (int64_t slot = 0, j = 0; slot < t->at; j++) {
+        const uint32_t id = j < s->graph->k ? ids[j] : KITH_ID_NONE;
+        double key = 0.0;
+        if (id == own) {
+            continue;
         }
+        if (id != KITH_ID_NONE) {
+            kin_metric_keys(distance, &query, &points->rows, &id, 1, &key);
+        }
+        s->found[slot] = id;
+        t->found[slot++] =
+            id != KITH_ID_NONE ? kin_metric_distance(distance->metric, key) : (double)NAN;
     }
 }
 
@@ -275,9 +263,9 @@ static kith_status solve(kith_ctx *ctx, kin_prepared *points, const sampling *s,
     }
     KIN_TRY(kin_exact_search(ctx, points, &s->points, &request, &s->truth));
     for (int64_t i = 0; i < s->count; i++) {
-        found_distances(points, s, i, t);
-        const row_pair pair = {s->graph->ids + s->rows[i] * s->graph->k, s->truth.ids + i * t->at,
-                               t->found, s->truth.distances64 + i * t->at};
+        take_found(points, s, i, t);
+        const row_pair pair = {s->found, s->truth.ids + i * t->at, t->found,
+                               s->truth.distances64 + i * t->at};
         tally_row(t, &pair);
     }
     return KITH_OK;
@@ -298,6 +286,16 @@ static kith_status solve_sample(kith_ctx *ctx, sampling *s, kith_recall *out)
     return KITH_OK;
 }
 
+/* Lists that name their own rows have one neighbour less. */
+static bool names_itself(const kith_neighbors *graph)
+{
+    int64_t i = 0;
+    while (i < graph->rows * graph->k && graph->ids[i] != (uint32_t)(i / graph->k)) {
+        i++;
+    }
+    return i < graph->rows * graph->k;
+}
+
 static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
                             const kith_recall_params *given, kith_recall *out)
 {
@@ -311,11 +309,17 @@ static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith
     KIN_REFUSE_IF(out == NULL, ctx, "out", "is NULL (give room for the recall)");
     KIN_REFUSE_IF(params.sample < 0, ctx, "sample", "is %lld, must be at least 1 (or 0: %d)",
                   (long long)params.sample, (int)USUAL_SAMPLE);
-    KIN_TRY(choose_at(ctx, params.at, kin_min_i64(graph->k, s.all.rows - 1), &s.at));
-    KIN_REFUSE_IF(s.at < 1, ctx, "points", "has 1 row, which has no neighbours (give at least 2)");
+    const bool own = names_itself(graph);
+    KIN_REFUSE_IF(s.all.rows < 2, ctx, "points",
+                  "has 1 row, which has no neighbours (give at least 2)");
+    KIN_REFUSE_IF(own && graph->k == 1, ctx, "graph",
+                  "names rows as their own nearest, and no others (give longer lists)");
+    KIN_TRY(choose_at(ctx, params.at, kin_min_i64(graph->k - own, s.all.rows - 1), &s.at));
     s.count = kin_min_i64(params.sample == 0 ? USUAL_SAMPLE : params.sample, s.all.rows);
     s.seed = params.seed;
-    return solve_sample(ctx, &s, out);
+    KIN_TRY(solve_sample(ctx, &s, out));
+    out->own_rows = own;
+    return KITH_OK;
 }
 
 kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,

@@ -103,9 +103,13 @@ static kith_status shadows_for(kith_ctx *ctx, const kin_knn_job *job, kin_prepar
 }
 
 /* All pairs. */
-static kith_status pairs_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+static kith_status pairs_on_cpu(kith_ctx *ctx, kin_knn_job *job, const kith_neighbors *out)
 {
     kin_prepared prepared;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_exact_job_screens(&job->request)
+                ? kin_bytes_take(&hold, &job->request.distance, &job->corpus, &job->queries)
+                : KITH_OK);
     KIN_TRY(kin_engine_prepare(ctx, job, "corpus", &prepared));
     kith_status status = shadows_for(ctx, job, &prepared);
     kin_prepared_tell(ctx, &prepared);

@@ -266,24 +266,55 @@ static void plan_all_pairs(planning *p)
     p->state = kin_layout_mark(&p->plan) - p->prepared;
 }
 
+static kin_plan plan_of(planning *p)
+{
+    const bool screens = kin_exact_job_screens(p->request);
+    if (screens) {
+        plan_screened(p);
+    } else {
+        plan_all_pairs(p);
+    }
+    return (kin_plan){.screens = screens,
+                      .prepared_bytes = p->prepared,
+                      .state_bytes = p->state,
+                      .peak_bytes = p->plan.peak,
+                      .least_bytes = p->least != 0 ? p->least : p->plan.peak,
+                      .least_prepared_bytes = p->least != 0 ? p->least_prepared : p->prepared};
+}
+
+/* One job or the other. */
+static void either(kin_plan *plan, const kin_plan *other)
+{
+    if (other->prepared_bytes + other->state_bytes > plan->prepared_bytes + plan->state_bytes) {
+        plan->prepared_bytes = other->prepared_bytes;
+        plan->state_bytes = other->state_bytes;
+    }
+    plan->peak_bytes = other->peak_bytes > plan->peak_bytes ? other->peak_bytes : plan->peak_bytes;
+    if (other->least_bytes < plan->least_bytes) {
+        plan->least_bytes = other->least_bytes;
+        plan->least_prepared_bytes = other->least_prepared_bytes;
+    }
+}
+
 kin_plan kin_plan_exact(const kith_matrix *corpus, const kith_matrix *queries,
                         const kin_request *request, kin_rows_known known, int32_t threads)
 {
-    planning p = {.corpus = corpus,
-                  .queries = queries,
-                  .request = request,
-                  .known = known,
-                  .threads = threads};
-    const bool screens = kin_exact_job_screens(request);
-    if (screens) {
-        plan_screened(&p);
-    } else {
-        plan_all_pairs(&p);
+    const planning job = {.corpus = corpus,
+                          .queries = queries,
+                          .request = request,
+                          .known = known,
+                          .threads = threads};
+    planning rows = job;
+    planning bytes = job;
+    kith_matrix points = *corpus;
+    kith_matrix asked = queries != NULL ? *queries : *corpus;
+    bytes.corpus = &points;
+    bytes.queries = queries != NULL ? &asked : NULL;
+    kin_plan plan = plan_of(&rows);
+    if (plan.screens && kin_bytes_plan(&bytes.plan, &request->distance, threads, &points,
+                                       queries != NULL ? &asked : NULL)) {
+        const kin_plan taken = plan_of(&bytes);
+        either(&plan, &taken);
     }
-    return (kin_plan){.screens = screens,
-                      .prepared_bytes = p.prepared,
-                      .state_bytes = p.state,
-                      .peak_bytes = p.plan.peak,
-                      .least_bytes = p.least != 0 ? p.least : p.plan.peak,
-                      .least_prepared_bytes = p.least != 0 ? p.least_prepared : p.prepared};
+    return plan;
 }

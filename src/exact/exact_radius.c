@@ -349,17 +349,20 @@ kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_
 {
     const kin_distance *distance = &request->distance;
     const bool screens = kin_is_screened(distance);
+    kith_matrix rows = *corpus;
+    kith_matrix other = queries != NULL ? *queries : *corpus;
+    kith_matrix *asked = queries != NULL ? &other : NULL;
     kin_prepared pc = {0};
     KIN_HOLD(hold, ctx);
     kin_prepared_hold(&hold, &pc);
-    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points",
+    KIN_TRY(screens ? kin_bytes_take(&hold, distance, &rows, asked) : KITH_OK);
+    KIN_TRY(kin_prepare_rows(ctx, &rows, distance, queries != NULL ? "corpus" : "points",
                              screens ? 0 : KIN_ROWS_DISTINCT, &pc));
     if (screens) {
-        const bool integer =
-            kin_frame_is_integer(distance, corpus, queries != NULL ? queries : corpus);
+        const bool integer = kin_frame_is_integer(distance, &rows, asked != NULL ? asked : &rows);
         KIN_TRY(kin_prepare_corpus(ctx, integer, USUAL_K, &pc));
     }
     ctx->report.seconds_check += pc.seconds_check;
     ctx->report.seconds_prepare += pc.seconds_prepare;
-    return kin_radius_search(ctx, &pc, queries, request, ranges);
+    return kin_radius_search(ctx, &pc, asked, request, ranges);
 }

@@ -210,11 +210,13 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
                             const kith_neighbors *out)
 {
     kin_prepared prepared = {0};
+    kith_matrix rows = *points;
     KIN_HOLD(hold, ctx);
     kin_prepared_hold(&hold, &prepared);
     const bool screens = kin_exact_job_screens(request);
-    const bool integer = kin_frame_is_integer(&request->distance, points, points);
-    KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, "points",
+    KIN_TRY(screens ? kin_bytes_take(&hold, &request->distance, &rows, NULL) : KITH_OK);
+    const bool integer = kin_frame_is_integer(&request->distance, &rows, &rows);
+    KIN_TRY(kin_prepare_rows(ctx, &rows, &request->distance, "points",
                              screens ? 0 : KIN_ROWS_DISTINCT, &prepared));
     prepared.graph = true;
     if (screens) {
@@ -411,16 +413,18 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
                            const kith_neighbors *ba)
 {
     const bool screens = kin_exact_job_screens(request);
-    const bool integer = kin_frame_is_integer(&request->distance, a, b);
+    const int flags = screens ? 0 : KIN_ROWS_DISTINCT;
+    kith_matrix ma = *a;
+    kith_matrix mb = *b;
     kin_prepared pa = {0};
     kin_prepared pb = {0};
     KIN_HOLD(hold, ctx);
     kin_prepared_hold(&hold, &pa);
     kin_prepared_hold(&hold, &pb);
-    KIN_TRY(
-        kin_prepare_rows(ctx, a, &request->distance, "a", screens ? 0 : KIN_ROWS_DISTINCT, &pa));
-    KIN_TRY(
-        kin_prepare_rows(ctx, b, &request->distance, "b", screens ? 0 : KIN_ROWS_DISTINCT, &pb));
+    KIN_TRY(screens ? kin_bytes_take(&hold, &request->distance, &ma, &mb) : KITH_OK);
+    const bool integer = kin_frame_is_integer(&request->distance, &ma, &mb);
+    KIN_TRY(kin_prepare_rows(ctx, &ma, &request->distance, "a", flags, &pa));
+    KIN_TRY(kin_prepare_rows(ctx, &mb, &request->distance, "b", flags, &pb));
     if (screens) {
         KIN_TRY(prepare_both(ctx, integer, request, &pa, &pb));
     }

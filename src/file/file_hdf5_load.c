@@ -136,10 +136,9 @@ static kith_status read_table(const kin_source *source, kith_points *points)
     KIN_TRY(open_dataset(ctx, source->path, &r.module, &r.table, &file_bytes));
     KIN_TRY_GOTO(status, table_shape(source, &r.table, &r.shape), done);
     points->item = r.shape.item;
-    const kith_dtype own = kin_item_dtype(r.shape.item);
-    const kith_dtype dtype = own != KITH_DTYPE_NONE ? own : KITH_F64;
+    const kith_dtype dtype = kin_points_dtype(points, r.shape.item);
     r.step = r.shape.stride < CHUNK_BYTES ? CHUNK_BYTES / r.shape.stride : 1;
-    if (own == KITH_DTYPE_NONE) {
+    if (dtype != kin_item_dtype(r.shape.item)) {
         KIN_TRY_GOTO(status,
                      kin_alloc(ctx, &r.scratch, (uint64_t)r.step, (uint64_t)r.shape.stride, "rows"),
                      done);

@@ -103,16 +103,15 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_p
     points->ctx = ctx;
     points->source.names = points->names;
     points->source.values = &points->values;
+    points->column = params->use == KITH_USE_COLUMN;
     kin_source source = {.ctx = ctx,
                          .path = path,
                          .params = params,
                          .cols_max = values ? KIN_VALUES_COLS_MAX : KIN_COLS_MAX,
-                         .column = params->use == KITH_USE_COLUMN,
+                         .column = points->column,
                          .input = &points->input};
     kith_status status = read_points(points, &source);
-    if (status == KITH_OK && values) {
-        status = check_values(points, path);
-    }
+    KIN_THEN(status, values ? check_values(points, path) : KITH_OK);
     if (status != KITH_OK) {
         kith_points_free(points);
         return status;

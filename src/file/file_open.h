@@ -17,6 +17,7 @@ struct kith_points {
     kith_matrix matrix;
     kith_values values; /* the same for selection, whose rows may be longer than a matrix' */
     kin_item item;      /* what the file holds; what that became is matrix.dtype */
+    bool column;        /* float64 whatever it holds */
     kin_input input;
     kin_container *container;
     void *block;
@@ -33,6 +34,8 @@ kith_status kin_file_inspect(kith_ctx *ctx, const char *path, const kith_points_
 /* The table as the points: seen where it lies, or else copied, and converted; the input is closed
  * then. */
 kith_status kin_points_take(kith_points *points, const char *path, const kin_shape *shape);
+/* What a file's values become. */
+kith_dtype kin_points_dtype(const kith_points *points, kin_item item);
 /* That a value of the file is none of float64. */
 kith_status kin_points_fail_value(kith_ctx *ctx, const char *path, kin_item item, int64_t row,
                                   int64_t col);

@@ -35,12 +35,18 @@ kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, 
     return KITH_OK;
 }
 
+kith_dtype kin_points_dtype(const kith_points *points, kin_item item)
+{
+    const kith_dtype own = kin_item_dtype(item);
+    return points->column || own == KITH_DTYPE_NONE ? KITH_F64 : own;
+}
+
 static bool can_be_viewed(const kin_shape *shape)
 {
     const uint64_t address = (uint64_t)(uintptr_t)shape->data;
     const uint64_t bytes = (uint64_t)shape->item.bytes;
-    return kin_item_dtype(shape->item) != KITH_DTYPE_NONE && shape->step == 0 && !shape->swapped &&
-           address % bytes == 0 && (uint64_t)shape->stride % bytes == 0;
+    return shape->step == 0 && !shape->swapped && address % bytes == 0 &&
+           (uint64_t)shape->stride % bytes == 0;
 }
 
 /* One value, its bytes in this machine's order. */
@@ -120,14 +126,13 @@ kith_status kin_points_take(kith_points *points, const char *path, const kin_sha
     points->source.file_cols = shape->cols;
     points->source.fortran_order = shape->step != 0;
     points->source.big_endian = shape->swapped;
-    if (can_be_viewed(shape)) {
+    const kith_dtype dtype = kin_points_dtype(points, shape->item);
+    if (dtype == kin_item_dtype(shape->item) && can_be_viewed(shape)) {
         points->source.bytes += points->input.block != NULL ? points->input.bytes : 0;
-        show(points, shape->data, shape, kin_item_dtype(shape->item));
+        show(points, shape->data, shape, dtype);
         return KITH_OK;
     }
-    const kith_dtype own = kin_item_dtype(shape->item);
-    KIN_TRY(kin_points_reserve(points, shape->rows, shape->cols,
-                               own != KITH_DTYPE_NONE ? own : KITH_F64));
+    KIN_TRY(kin_points_reserve(points, shape->rows, shape->cols, dtype));
     for (int64_t row = 0; row < shape->rows; row += BAND_ROWS) {
         const int64_t last = kin_min_i64(row + BAND_ROWS, shape->rows);
         KIN_TRY(copy_band(points, path, shape, row, last));

@@ -116,6 +116,19 @@ void kin_prepared_tell(kith_ctx *ctx, const kin_prepared *prepared);
 /* By the end of the hold, whose scope it lives in. */
 void kin_prepared_hold(kin_hold *hold, kin_prepared *prepared);
 
+/* ---- Rows that are bytes --------------------------------------------------------------------- */
+
+/* Where costs of bytes would be keys (kin_frame_is_integer), and all rows of both matrices hold
+ * nothing but whole numbers of one byte's range, floats among them give way to copies of theirs,
+ * which the hold has; such values need no check any more. Else, and where there is no memory for
+ * copies, nothing is done. queries NULL: a graph. */
+kith_status kin_bytes_take(kin_hold *hold, const kin_distance *distance, kith_matrix *corpus,
+                           kith_matrix *queries);
+/* What that holds and leaves where it does it, with the shapes that there are then; false: it never
+ * does. */
+bool kin_bytes_plan(kin_layout *plan, const kin_distance *distance, int32_t threads,
+                    kith_matrix *corpus, kith_matrix *queries);
+
 /* ---- An order -------------------------------------------------------------------------------- */
 
 /* An order of rows in which near ones stand together. Any order is right; a good one makes early

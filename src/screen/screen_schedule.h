@@ -62,11 +62,13 @@ KIN_HD int64_t kin_screen_gpu_seed_blocks(int64_t blocks, int64_t reach)
     return 2 * reach + 1 < blocks ? 2 * reach + 1 : blocks;
 }
 
-/* The i-th block of the seed of `block`. */
+/* The i-th block of the seed of `block`, i < blocks: no division, of which a table needs one an
+ * entry. */
 KIN_HD int64_t kin_screen_gpu_seed_block(int64_t blocks, int64_t reach, int64_t block, int64_t i)
 {
-    const int64_t first = 2 * reach + 1 < blocks ? block + blocks - reach : block;
-    return (first + i) % blocks;
+    const int64_t first = 2 * reach + 1 < blocks ? block - reach : block;
+    const int64_t at = first + i;
+    return at < 0 ? at + blocks : at < blocks ? at : at - blocks;
 }
 
 /* The offset behind the last that any block takes. */

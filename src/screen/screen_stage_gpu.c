@@ -185,13 +185,14 @@ static kith_status upload_seed_units(const kin_screen_gpu_work *w, int64_t batch
     kin_screen_gpu_unit *units = NULL;
     KIN_HOLD(hold, w->on.ctx);
     KIN_NEW(&hold, units, (uint64_t)count, "units of seeds");
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t block = i / a_block;
-        const int64_t part = i % a_block;
+    for (int64_t part = 0; part < a_block; part++) {
         const int64_t first = w->size.seed_tiles * part / a_block;
         const int64_t end = w->size.seed_tiles * (part + 1) / a_block;
-        units[i] = (kin_screen_gpu_unit){(uint32_t)block, (uint32_t)(block * tiles_a_block + first),
-                                         (uint32_t)(end - first), 0};
+        for (int64_t block = 0; block < blocks; block++) {
+            units[block * a_block + part] =
+                (kin_screen_gpu_unit){(uint32_t)block, (uint32_t)(block * tiles_a_block + first),
+                                      (uint32_t)(end - first), 0};
+        }
     }
     KIN_TRY(kin_gpu_upload(w->on.ctx, w->on.gpu, w->units, units, (uint64_t)count * sizeof *units));
     return kin_gpu_upload(w->on.ctx, w->on.gpu, w->counters->seed_units, counts, sizeof counts);

@@ -289,6 +289,9 @@ typedef struct kin_round_sums {
 
 enum { KIN_PROJECT_ROWS = 8, KIN_PROJECT_STEP = 64, KIN_PROJECT_AXES = 32 };
 
+/* Types that hold all of some values: whole numbers of 0 to 255, of -128 to 127. */
+enum { KIN_BYTES_U8 = 1, KIN_BYTES_I8 = 2 };
+
 typedef struct kin_round_ops {
     /* out[i] = u[i] rounded to the nearest integer within +-most. */
     kin_round_sums (*to_integer)(const kin_round_input *in, double most, int32_t *out);
@@ -296,6 +299,8 @@ typedef struct kin_round_ops {
     kin_round_sums (*to_f32)(const kin_round_input *in, float *out);
     /* The same, rounded to bf16 (nearest even) and given as fp32. */
     kin_round_sums (*to_bf16)(const kin_round_input *in, float *out);
+    /* out[i] = values[i] in either type that is returned, wide a multiple of 8; 0: in none. */
+    unsigned (*to_bytes)(const double *values, int64_t wide, uint8_t *out);
     /* Sum of (a[i] - b[i])^2 over `wide` floats, a multiple of 16, in fp32: 16 partial sums. */
     float (*distance_sq)(const float *a, const float *b, int64_t wide);
     /* The same of doubles, in double; wide a multiple of 8. */

@@ -4,20 +4,22 @@
  * test a pair in registers, and nothing but candidates leaves the chip.
  *
  *   1 producer thread   fills a ring of slices with the bulk copy engine    screen_wgmma_feed.cuh
- *   2 x 128 threads     128 rows each: two 64 x 128 products ... screen_wgmma_multiply.cuh
+ *   4 x 128 threads     where bytes go to lists, 64 rows each: products, then the test, while
+ *                       other groups multiply                               screen_wgmma_bytes.cuh
+ *   2 x 128 threads     else, 128 rows each: two 64 x 128 products ... screen_wgmma_multiply.cuh
  *                       ... then the test; where rows stay in shared memory
  *                       one group multiplies while the other tests          screen_wgmma_test.cuh
  *   3 drain warps       precise test, candidates                            screen_wgmma_test.cuh
  *
- *   global --copy engine--> ring --wgmma--> registers --coarse test--> 8 rings --drain--> lists
+ *   global --copy engine--> ring --wgmma--> registers --coarse test--> rings --drain--> lists
  *
  * Cost of a tile of 256 x 128 pairs with 128 columns of halves: 2,048 cycles of the tensor cores,
  * beside them 128 additions and 128 maxima a thread. Limits: rounded rows below 2^31 bytes; 227 KiB
  * of shared memory. What was tried and measured: docs/notes/performance.md.
  */
 #include "gpu/gpu_stream.cuh"
+#include "screen/screen_wgmma_bytes.cuh"
 #include "screen/screen_wgmma_feed.cuh"
-#include "screen/screen_wgmma_start.cuh"
 #include "screen/screen_wgmma_write.cuh"
 
 /* ---- The kernel ----------------------------------------------------------------------------- */
@@ -66,7 +68,7 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
                                       thread,
                                       p.two_sided != 0,
                                       p.job.passed.pairs != NULL};
-                test_tile<TYPE>(p, here, group, low, high);
+                test_tile<body<TYPE, MODE, STEPS>>(p, here, group, low, high);
             } else if (MODE == KIN_SCREEN_GPU_MATRIX) {
                 write_tile<TYPE>(p, facts, unit, group, thread, low, high);
             } else {
@@ -93,7 +95,7 @@ enum { FEW_ROWS = 64 };
 /* Of a slice of resident rows, a batch of few uses the first FEW_ROWS. Behind them there is room
  * for what groups write; the copy engine brings padding there with each unit, when all warps have
  * done with the last one. */
-static_assert(shape<false>::GROUPS * STAGED_ROWS * STAGED_PITCH * sizeof(kin_screen_gpu_word) <=
+static_assert(GROUPS_OF_TWO * STAGED_ROWS * STAGED_PITCH * sizeof(kin_screen_gpu_word) <=
                   (KIN_SCREEN_GPU_BLOCK - FEW_ROWS) * SLICE,
               "products of both groups lie behind the rows");
 
@@ -124,7 +126,7 @@ static __device__ void consume_few(const params &p, shared_state *s, unsigned ch
             } else {
                 ACC acc[64];
                 multiply_few<STEPS>(p, s, rows, ring, &at, acc);
-                give_back(p, s, p.slices, lane, &at);
+                give_back<slices_of<STEPS>>(p, s, lane, &at);
                 if (p.job.rows.points <= STAGED_ROWS) {
                     write_staged<TYPE>(p, facts, unit, group, thread, staged_of(rows, group), acc);
                 } else {
@@ -144,29 +146,24 @@ static __device__ void consume_few(const params &p, shared_state *s, unsigned ch
     }
 }
 
-/* Rows of bytes that stay are compared with starts in their products. */
-template <kin_screen_gpu_type TYPE, kin_screen_gpu_mode MODE, int STEPS>
-static constexpr bool has_starts =
-    TYPE == KIN_SCREEN_GPU_S8 &&MODE == KIN_SCREEN_GPU_LISTS &&STEPS > 0;
-
 template <kin_screen_gpu_type TYPE, kin_screen_gpu_mode MODE, int STEPS, typename ACC>
-static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::THREADS, 1)
+static __global__ void __launch_bounds__(body<TYPE, MODE, STEPS>::THREADS, 1)
     wgmma_screen_kernel(const __grid_constant__ params p,
                         const __grid_constant__ CUtensorMap row_map,
                         const __grid_constant__ CUtensorMap col_map)
 {
-    constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
-    typedef shape<STARTS> mine;
+    typedef body<TYPE, MODE, STEPS> mine;
     extern __shared__ unsigned char raw[];
     unsigned char *base = raw + (1024 - hopper_shared(raw) % 1024) % 1024;
     shared_state *s = (shared_state *)(base + state_at<STEPS>());
     unsigned char *rows = base + p.rows_at;
     unsigned char *ring = rows + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0);
-    const int32_t group = (int32_t)threadIdx.x / 128;
+    /* From one lane, so that the compiler sees that a warp has one. */
+    const int32_t group = __shfl_sync(0xffffffffu, (int32_t)threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
         make_barriers(p, s, mine::WARPS);
     }
-    if (STARTS) {
+    if (mine::STARTS) {
         write_start_rows((unsigned char *)s + starts_at());
     }
     __syncthreads();
@@ -176,11 +173,10 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
         const int32_t lane = (int32_t)threadIdx.x % 32;
         if (warp == 0) {
             if (lane == 0) {
-                produce<MODE == KIN_SCREEN_GPU_LISTS, STARTS, STEPS>(p, &row_map, &col_map, s, rows,
-                                                                     ring);
+                produce<mine::LISTS, mine::STARTS, STEPS>(p, &row_map, &col_map, s, rows, ring);
             }
-        } else if (MODE == KIN_SCREEN_GPU_LISTS) {
-            drain<TYPE, STARTS>(p, s, warp - 1, lane);
+        } else if (mine::LISTS) {
+            drain<mine>(p, s, warp - 1, lane);
         }
     } else {
         hopper_take_registers<mine::TESTING_REGISTERS>();
@@ -191,8 +187,8 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
                 return;
             }
         }
-        if constexpr (STARTS) {
-            consume_started<STEPS>(p, s, rows, ring, group, thread);
+        if constexpr (mine::FOURS) {
+            consume_bytes<mine, STEPS>(p, s, rows, ring, group, thread);
         } else {
             consume<TYPE, MODE, STEPS, ACC>(p, s, rows, ring, group, thread);
         }
@@ -247,8 +243,7 @@ static int32_t count_stages(const params &p, int32_t shared_bytes)
     return fits < MOST_STAGES ? (int32_t)fits : (int32_t)MOST_STAGES;
 }
 
-/* STEPS: products of 32 bytes that a resident row takes, 0 where rows are streamed. */
-template <bool STARTS, bool LISTS>
+template <typename BODY>
 static params make_params(const kin_screen_gpu_screen *job, int32_t steps, int32_t shared_bytes)
 {
     const kin_screen_gpu_frame *frame = &job->rows.frame;
@@ -257,13 +252,13 @@ static params make_params(const kin_screen_gpu_screen *job, int32_t steps, int32
     const int64_t last = used - (int64_t)(p.slices - 1) * SLICE;
     p.last_steps = (int32_t)((last + 31) / 32);
     p.resident = steps > 0;
-    p.stage_bytes =
-        COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES) + (STARTS ? START_TILE_BYTES : 0);
-    const size_t products = LISTS && job->passed.pairs == NULL
-                                ? shape<STARTS>::WARPS * RING * sizeof(burst_products)
+    p.stage_bytes = COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES) +
+                    (BODY::STARTS ? START_TILE_BYTES : 0);
+    const size_t products = BODY::LISTS && job->passed.pairs == NULL
+                                ? BODY::WARPS * BODY::RING * sizeof(burst_products)
                                 : 0;
     const size_t state = p.resident ? state_at<1>() : state_at<0>();
-    p.rows_at = (int32_t)((state + products_at<STARTS, LISTS>() + products + 1023) / 1024 * 1024);
+    p.rows_at = (int32_t)((state + products_at<BODY>() + products + 1023) / 1024 * 1024);
     p.stages = count_stages(p, shared_bytes);
     if (frame->kappa > 0.0) {
         p.eps = nextafterf((float)(frame->kappa + 0x1p-20), INFINITY);
@@ -277,9 +272,8 @@ static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
     encode_fn encode = NULL;
     CUtensorMap row_map;
     CUtensorMap col_map;
-    constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
-    const params p =
-        make_params<STARTS, MODE == KIN_SCREEN_GPU_LISTS>(job, STEPS, stream->shared_bytes);
+    typedef body<TYPE, MODE, STEPS> mine;
+    const params p = make_params<mine>(job, STEPS, stream->shared_bytes);
     int error = find_encode(&encode);
     if (error == 0) {
         error = make_map(encode, &job->rows, KIN_SCREEN_GPU_BLOCK, &row_map);
@@ -294,8 +288,8 @@ static int launch(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
                          (size_t)p.stages * (size_t)p.stage_bytes;
     KIN_CUDA_TRY(kin_gpu_allow_shared(stream, wgmma_screen_kernel<TYPE, MODE, STEPS, ACC>));
     wgmma_screen_kernel<TYPE, MODE, STEPS, ACC>
-        <<<(unsigned)stream->processors, shape<STARTS>::THREADS, bytes, stream->stream>>>(
-            p, row_map, col_map);
+        <<<(unsigned)stream->processors, mine::THREADS, bytes, stream->stream>>>(p, row_map,
+                                                                                 col_map);
     return kin_gpu_launched();
 }
 
@@ -307,7 +301,7 @@ static int launch_mode(kin_gpu_stream *stream, const kin_screen_gpu_screen *job)
     const kin_screen_gpu_frame *frame = &job->rows.frame;
     const int64_t used = (int64_t)frame->cols * (TYPE == KIN_SCREEN_GPU_S8 ? 1 : 2);
     const bool short_rows = MODE == KIN_SCREEN_GPU_LISTS && used <= 192;
-    if (has_starts<TYPE, MODE, 1> && job->cols.starts == NULL) {
+    if (body<TYPE, MODE, 1>::STARTS && job->cols.starts == NULL) {
         return launch<TYPE, MODE, 0, ACC>(stream, job);
     }
     if constexpr (MODE == KIN_SCREEN_GPU_LISTS) {

@@ -21,7 +21,6 @@ enum {
     START_ROWS_BYTES = 64 * KIN_START_BYTES,
     MOST_STAGES = 9,
     TILE_SLOTS = 8, /* facts of tiles that are in flight, at most */
-    RING = 64,      /* bursts of a testing warp's ring */
     MOST_TESTING_WARPS = 16,
     RESIDENT_SLICES = 3, /* rows of at most this many slices stay in shared memory */
     TAIL_SHARE = 2,      /* of a tile's products are left when the turn is given on */
@@ -29,19 +28,29 @@ enum {
     GROUP_NAME = 3       /* and the next ones */
 };
 
-/* Testing warpgroups, and the registers of their threads and of the others: in all those that the
- * block is born with, 3 * 168 or 5 * 96 warpgroups' worth. Where columns have starts nobody waits
- * for a turn, and four groups of 64 rows hide each other's tests. */
-template <bool STARTS> struct shape {
+/* What a kernel is made for, and of how many testing warpgroups with how many registers; in all no
+ * more than the block is born with, 3 * 168 or 5 * 96 warpgroups' worth. STEPS: products of 32
+ * bytes that a row that stays takes, 0 where rows are streamed. Bytes whose pairs go to lists have
+ * four groups of 64 rows, which hide each other's tests; others two of 128. */
+template <kin_screen_gpu_type OF, kin_screen_gpu_mode MODE, int STEPS> struct body {
+    static constexpr kin_screen_gpu_type TYPE = OF;
+    static constexpr bool LISTS = MODE == KIN_SCREEN_GPU_LISTS;
+    static constexpr bool FOURS = TYPE == KIN_SCREEN_GPU_S8 && LISTS;
+    static constexpr bool STARTS = FOURS && STEPS > 0; /* in the products (screen_start.h) */
     enum {
-        GROUPS = STARTS ? 4 : 2,
+        GROUPS = FOURS ? 4 : 2,
         ROWS = KIN_SCREEN_GPU_BLOCK / GROUPS, /* of a group */
         WARPS = 4 * GROUPS,
         THREADS = 128 * (GROUPS + 1),
-        TESTING_REGISTERS = STARTS ? 104 : 208,
-        OTHER_REGISTERS = STARTS ? 64 : 88
+        TESTING_REGISTERS = FOURS ? 104 : 208,
+        OTHER_REGISTERS = FOURS ? 64 : 88,
+        /* bursts of a testing warp: streamed rows need the room for their slices */
+        RING = FOURS && !STARTS ? 32 : 64
     };
 };
+
+/* Slices of a row that stays and takes STEPS products of 32 bytes. */
+template <int STEPS> static constexpr int slices_of = (STEPS + 3) / 4;
 
 /* Facts of tiles: streamed rows' tiles take long, and a place more in the ring is worth more.
  * STEPS: 0 where rows are streamed. */
@@ -71,7 +80,7 @@ typedef struct tile_facts {
 } tile_facts;
 
 typedef struct shared_state {
-    kin_gate_row rows[KIN_SCREEN_GPU_BLOCK]; /* of the unit */
+    kin_gate_row rows[KIN_SCREEN_GPU_BLOCK]; /* of the unit, where groups are two */
     uint64_t full[MOST_STAGES];              /* a slice has landed */
     uint64_t empty[MOST_STAGES];             /* it was multiplied */
     uint64_t tile_empty[TILE_SLOTS];         /* a tile was tested */
@@ -167,30 +176,29 @@ static __host__ __device__ __forceinline__ size_t starts_at(void)
     return (sizeof(shared_state) + 15) / 16 * 16;
 }
 
-template <bool STARTS> static __host__ __device__ __forceinline__ size_t bursts_at(void)
+template <typename BODY> static __host__ __device__ __forceinline__ size_t bursts_at(void)
 {
-    return starts_at() + (STARTS ? START_ROWS_BYTES : 0);
+    return starts_at() + (BODY::STARTS ? START_ROWS_BYTES : 0);
 }
 
-template <bool STARTS, bool LISTS>
-static __host__ __device__ __forceinline__ size_t products_at(void)
+template <typename BODY> static __host__ __device__ __forceinline__ size_t products_at(void)
 {
-    return bursts_at<STARTS>() + (LISTS ? shape<STARTS>::WARPS * RING * sizeof(burst) : 0);
+    return bursts_at<BODY>() + (BODY::LISTS ? BODY::WARPS * BODY::RING * sizeof(burst) : 0);
 }
 
 /* Place `at` of the ring of a testing warp. */
-template <bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ burst *burst_at(shared_state *s, int32_t warp, uint32_t at)
 {
-    return (burst *)((unsigned char *)s + bursts_at<STARTS>()) + warp * RING + at % RING;
+    return (burst *)((unsigned char *)s + bursts_at<BODY>()) + warp * BODY::RING + at % BODY::RING;
 }
 
-template <bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ burst_products *products_of(shared_state *s, int32_t warp,
                                                               uint32_t at)
 {
-    unsigned char *first = (unsigned char *)s + products_at<STARTS, true>();
-    return (burst_products *)first + warp * RING + at % RING;
+    unsigned char *first = (unsigned char *)s + products_at<BODY>();
+    return (burst_products *)first + warp * BODY::RING + at % BODY::RING;
 }
 
 /* By the first threads of the block; a barrier follows. */
@@ -238,6 +246,38 @@ static __device__ __forceinline__ int32_t largest(int32_t a, int32_t b, int32_t 
 static __device__ __forceinline__ float largest(float a, float b, float c)
 {
     return fmaxf(fmaxf(a, b), c);
+}
+
+/* The largest of `most` and of v less a half, or of v and a gate (upwards). */
+static __device__ __forceinline__ float largest_less(float v, float half, float most)
+{
+    return fmaxf(less_half(v, half), most);
+}
+
+static __device__ __forceinline__ int32_t largest_less(int32_t v, int32_t half, int32_t most)
+{
+    return __viaddmax_s32(v, -half, most);
+}
+
+static __device__ __forceinline__ float largest_more(float v, float gate, float most)
+{
+    return fmaxf(__fadd_ru(v, gate), most);
+}
+
+static __device__ __forceinline__ int32_t largest_more(int32_t v, int32_t gate, int32_t most)
+{
+    return __viaddmax_s32(v, gate, most);
+}
+
+/* A threshold that nothing reaches, infinity neither. */
+static __device__ __forceinline__ float beyond_all(float)
+{
+    return __int_as_float(0x7fffffff);
+}
+
+static __device__ __forceinline__ int32_t beyond_all(int32_t)
+{
+    return INT32_MAX;
 }
 
 static __device__ __forceinline__ float smallest_of(float)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of the Hopper screen: 128 rows x 128 columns a warpgroup, rows from a slice that stays
- * or from one that was brought for this tile.
+ * Products of the Hopper screen: 128 or 64 rows x 128 columns a warpgroup, rows from a slice that
+ * stays or from one that was brought for this tile.
  */
 #ifndef KIN_SCREEN_WGMMA_MULTIPLY_CUH
 #define KIN_SCREEN_WGMMA_MULTIPLY_CUH
 
 #include "screen/screen_wgmma_block.cuh"
+
+enum { GROUPS_OF_TWO = 2 }; /* where a group has 128 rows */
 
 /* One slice of both accumulators. */
 template <int STEPS, typename ACC>
@@ -23,46 +25,59 @@ static __device__ __forceinline__ void multiply_slice(const unsigned char *own,
     }
 }
 
-template <typename ACC>
+/* One slice of 64 rows. */
+template <int STEPS, typename ACC>
+static __device__ __forceinline__ void
+multiply_slice(const unsigned char *own, const unsigned char *cols, int more, ACC (&acc)[64])
+{
+    const uint64_t a = hopper_matrix(own);
+    const uint64_t b = hopper_matrix(cols);
+#pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+        hopper_multiply(acc, a + 2 * k, b + 2 * k, more + k);
+    }
+}
+
+template <typename... ACCS>
 static __device__ __forceinline__ void multiply_last(int32_t steps, const unsigned char *own,
                                                      const unsigned char *cols, int more,
-                                                     ACC (&low)[64], ACC (&high)[64])
+                                                     ACCS &...accs)
 {
     switch (steps) {
     case 1:
-        multiply_slice<1>(own, cols, more, low, high);
+        multiply_slice<1>(own, cols, more, accs...);
         break;
     case 2:
-        multiply_slice<2>(own, cols, more, low, high);
+        multiply_slice<2>(own, cols, more, accs...);
         break;
     case 3:
-        multiply_slice<3>(own, cols, more, low, high);
+        multiply_slice<3>(own, cols, more, accs...);
         break;
     default:
-        multiply_slice<4>(own, cols, more, low, high);
+        multiply_slice<4>(own, cols, more, accs...);
         break;
     }
 }
 
-/* 128 rows x 128 columns: two accumulators of 64 rows. Row and column slices were both brought for
- * this tile; they are given back as soon as they are multiplied, the last one by the caller. */
-template <typename ACC>
-static __device__ __forceinline__ void
-multiply_streamed(const params &p, shared_state *s, const unsigned char *ring, int32_t group,
-                  int32_t lane, place *at, ACC (&low)[64], ACC (&high)[64])
+/* A group's rows x 128 columns: an accumulator for each 64 rows. Row and column slices were both
+ * brought for this tile; they are given back as soon as they are multiplied, the last one by the
+ * caller. */
+template <int GROUPS, typename... ACCS>
+static __device__ __forceinline__ void multiply_streamed(const params &p, shared_state *s,
+                                                         const unsigned char *ring, int32_t group,
+                                                         int32_t lane, place *at, ACCS &...accs)
 {
     ring_place slice = at->slice;
     hopper_products_begin();
     for (int32_t i = 0; i < p.slices; i++) {
         const unsigned char *cols =
             ring + (size_t)slice.stage * (COL_SLICE_BYTES + ROW_SLICE_BYTES);
-        const unsigned char *own =
-            cols + COL_SLICE_BYTES + group * (ROW_SLICE_BYTES / shape<false>::GROUPS);
+        const unsigned char *own = cols + COL_SLICE_BYTES + group * (ROW_SLICE_BYTES / GROUPS);
         hopper_barrier_wait(&s->full[slice.stage], slice.parity);
         if (i + 1 < p.slices) {
-            multiply_slice<4>(own, cols, i, low, high);
+            multiply_slice<4>(own, cols, i, accs...);
         } else {
-            multiply_last(p.last_steps, own, cols, i, low, high);
+            multiply_last(p.last_steps, own, cols, i, accs...);
         }
         hopper_products_commit();
         if (i > 0) {
@@ -99,11 +114,10 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
                   const unsigned char *ring, int32_t group, const place *at, ACC (&low)[64],
                   ACC (&high)[64])
 {
-    const int SLICES = (STEPS + 3) / 4;
     const int TAIL = STEPS / TAIL_SHARE;
-    uint64_t b[SLICES];
-    wait_for_slices<SLICES>(p, s, ring, at, b);
-    const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / shape<false>::GROUPS));
+    uint64_t b[slices_of<STEPS>];
+    wait_for_slices<slices_of<STEPS>>(p, s, ring, at, b);
+    const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / GROUPS_OF_TWO));
     const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
     const uint64_t next_rows = (64 * SLICE) >> 4;
     hopper_products_begin();
@@ -123,10 +137,12 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
 }
 
 /* After the last product of a tile. */
-static __device__ __forceinline__ void give_back(const params &p, shared_state *s, int32_t slices,
-                                                 int32_t lane, place *at)
+template <int SLICES>
+static __device__ __forceinline__ void give_back(const params &p, shared_state *s, int32_t lane,
+                                                 place *at)
 {
-    for (int32_t i = 0; i < slices; i++) {
+#pragma unroll
+    for (int i = 0; i < SLICES; i++) {
         if (lane == 0) {
             hopper_barrier_arrive(&s->empty[at->slice.stage]);
         }
@@ -140,9 +156,8 @@ static __device__ __forceinline__ void
 multiply_few(const params &p, shared_state *s, const unsigned char *rows, const unsigned char *ring,
              const place *at, ACC (&acc)[64])
 {
-    const int SLICES = (STEPS + 3) / 4;
-    uint64_t b[SLICES];
-    wait_for_slices<SLICES>(p, s, ring, at, b);
+    uint64_t b[slices_of<STEPS>];
+    wait_for_slices<slices_of<STEPS>>(p, s, ring, at, b);
     const uint64_t a = hopper_matrix(rows);
     hopper_products_begin();
 #pragma unroll
@@ -161,7 +176,7 @@ static __device__ __forceinline__ void pass_over(const params &p, shared_state *
 {
     for (int32_t i = 0; i < p.slices; i++) {
         hopper_barrier_wait(&s->full[at->slice.stage], at->slice.parity);
-        give_back(p, s, 1, lane, at);
+        give_back<1>(p, s, lane, at);
     }
 }
 
@@ -177,10 +192,10 @@ multiply_tile(const params &p, shared_state *s, const unsigned char *rows,
         multiply_resident<STEPS>(p, s, rows, ring, group, at, low, high);
         hopper_turn_give(TURN_NAME + 1 - group);
     } else {
-        multiply_streamed(p, s, ring, group, lane, at, low, high);
+        multiply_streamed<GROUPS_OF_TWO>(p, s, ring, group, lane, at, low, high);
     }
     hopper_products_wait<0>();
-    give_back(p, s, STEPS > 0 ? p.slices : 1, lane, at);
+    give_back<(STEPS > 0 ? slices_of<STEPS> : 1)>(p, s, lane, at);
 }
 
 #endif

@@ -34,21 +34,21 @@ template <typename ACC> struct row_test {
     ACC col;
 };
 
-/* The gates of a thread. */
-static __device__ __forceinline__ const kin_screen_gpu_word *gates_of(const tile_facts *facts,
-                                                                      int32_t lane)
-{
-    return facts->worst.gate + lane % 4 * GATES;
-}
-
-/* One threshold for both ends: v below it discards the pair for the row and for every column of the
- * gate. */
+/* The gates of a thread: v below a row's threshold, and with a gate below that for the columns'
+ * sake, discards the pair for the row and for every column of the gate. */
 template <typename ACC>
-static __device__ __forceinline__ ACC threshold_of(row_test<ACC> test, kin_screen_gpu_word gate,
-                                                   bool two_sided)
+static __device__ __forceinline__ void load_gates(const tile_facts *facts, int32_t lane,
+                                                  ACC (&gate)[GATES])
 {
-    const ACC col = subtract_down(test.col, word_of(gate, test.col));
-    return two_sided && col < test.row ? col : test.row;
+    static_assert(GATES == 4, "four words");
+    const uint4 words = *(const uint4 *)(facts->worst.gate + lane % 4 * GATES);
+    const uint32_t word[GATES] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int g = 0; g < GATES; g++) {
+        kin_screen_gpu_word w;
+        w.u = word[g];
+        gate[g] = word_of(w, gate[g]);
+    }
 }
 
 /* A warp at a tile. */
@@ -79,154 +79,217 @@ static __device__ __forceinline__ void publish(const testing &t)
     }
 }
 
-/* Until a burst of each lane fits. */
-static __device__ __forceinline__ void wait_for_room(const testing &t)
+/* Until as many bursts fit. */
+template <typename BODY>
+static __device__ __forceinline__ void wait_for_room(const testing &t, uint32_t bursts)
 {
-    if (t.at->head - t.at->tail > RING - 32) {
+    if (t.at->head + bursts - t.at->tail > BODY::RING) {
         publish(t); /* the drain cannot empty what it does not see */
         do {        /* all lanes go by what the first one sees */
             t.at->tail = __shfl_sync(0xffffffffu, volatile_load(&t.s->tail[t.warp]), 0);
-        } while (t.at->head - t.at->tail > RING - 32);
+        } while (t.at->head + bursts - t.at->tail > BODY::RING);
     }
 }
 
-/* Which products with the columns of a gate pass, by the gates of their own columns. */
-template <bool STARTS, int GATE, int HALF, typename ACC>
-static __device__ __forceinline__ uint32_t find_passing(const testing &t, row_test<ACC> test,
-                                                        const ACC (&acc)[64])
+/* A thread's products of one of its rows with the columns of a gate, and the row's thresholds. */
+template <typename ACC> struct gate_products {
+    ACC v[BURST];
+    row_test<ACC> test;
+};
+
+/* Which of them pass, by the gates of their own columns. */
+template <typename BODY, typename ACC>
+static __device__ __forceinline__ uint32_t find_passing(const testing &t, int32_t gate,
+                                                        const gate_products<ACC> &products)
 {
     const int32_t quarter = t.thread % 4;
     uint32_t found = 0;
 #pragma unroll
-    for (int i = 0; i < BURST; i++) {
-        const int j = GATE * GATE_STEPS + i / 2;
-        ACC v = acc[4 * j + 2 * HALF + i % 2];
-        ACC least = test.row;
-        ACC two[2] = {0, 0};
-        if (!STARTS) {
-            load_two(t.facts->half, j, quarter, two);
-            v = less_half(v, two[i % 2]);
+    for (int pair = 0; pair < BURST / 2; pair++) {
+        const int32_t j = gate * GATE_STEPS + pair;
+        ACC half[2] = {0, 0};
+        ACC gates[2] = {0, 0};
+        if (!BODY::STARTS) {
+            load_two(t.facts->half, j, quarter, half);
         }
         if (t.two_sided) {
-            load_two(t.facts->gates, j, quarter, two);
-            const ACC col = subtract_down(test.col, two[i % 2]);
-            least = col < least ? col : least;
+            load_two(t.facts->gates, j, quarter, gates);
         }
-        found |= v >= least ? 1u << i : 0u;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const ACC v = products.v[2 * pair + i];
+            const ACC col = subtract_down(products.test.col, gates[i]);
+            const ACC least = col < products.test.row ? col : products.test.row;
+            found |=
+                (BODY::STARTS ? v : less_half(v, half[i])) >= least ? 1u << (2 * pair + i) : 0u;
+        }
     }
     return found;
 }
 
-/* What passes of the products with a gate's columns of a row of each lane that `has` some, by the
- * gate. All lanes come; number: of the row among the thread's, odd ones in the upper half of a
- * product. */
-template <bool STARTS, int GATE, int HALF, typename ACC>
-static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t number,
-                                                 row_test<ACC> test, const ACC (&acc)[64])
+/* What passes of a gate's products of a row of each lane that `has` some. All lanes come; number:
+ * of the row among the thread's. */
+template <typename BODY, typename ACC>
+static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t gate,
+                                                 int32_t number, const gate_products<ACC> &products)
 {
-    const uint32_t found = has ? find_passing<STARTS, GATE, HALF>(t, test, acc) : 0;
+    const uint32_t found = has ? find_passing<BODY>(t, gate, products) : 0;
     const uint32_t lanes = __ballot_sync(0xffffffffu, found != 0);
     const uint32_t lane = (uint32_t)t.thread % 32;
     if (lanes == 0) {
         return;
     }
-    wait_for_room(t);
+    const uint32_t bursts = (uint32_t)__popc(lanes);
+    wait_for_room<BODY>(t, bursts);
     if (found != 0) {
         const uint32_t at = t.at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1));
-        const uint32_t col =
-            t.facts->tile * KIN_SCREEN_GPU_TILE + GATE * KIN_SCREEN_GPU_QUAD + 2 * (lane % 4);
-        *(uint4 *)burst_at<STARTS>(t.s, t.warp, at) =
+        const uint32_t col = t.facts->tile * KIN_SCREEN_GPU_TILE +
+                             (uint32_t)gate * KIN_SCREEN_GPU_QUAD + 2 * (lane % 4);
+        *(uint4 *)burst_at<BODY>(t.s, t.warp, at) =
             make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
-        uint4 *to = (uint4 *)products_of<STARTS>(t.s, t.warp, at);
+        uint4 *to = (uint4 *)products_of<BODY>(t.s, t.warp, at);
 #pragma unroll
         for (int i = 0; i < 2 && !t.defers; i++) {
-            const int first = 4 * (GATE * GATE_STEPS + 2 * i) + 2 * HALF;
-            to[i] = make_uint4(to_word(acc[first]).u, to_word(acc[first + 1]).u,
-                               to_word(acc[first + 4]).u, to_word(acc[first + 5]).u);
+            const ACC *v = products.v + 4 * i;
+            to[i] = make_uint4(to_word(v[0]).u, to_word(v[1]).u, to_word(v[2]).u, to_word(v[3]).u);
         }
     }
-    t.at->head += (uint32_t)__popc(lanes);
+    t.at->head += bursts;
 }
 
-/* Which of a thread's four rows have a product that passes, by gate: bit 4 gate + row. */
-template <typename ACC>
-static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, int32_t lane,
-                                                     bool two_sided, const row_test<ACC> (&test)[4],
-                                                     const ACC (&low)[64], const ACC (&high)[64])
+/* hits: of the warp, own: of the thread. */
+template <typename BODY, typename ACC, int ROWS>
+static __device__ __forceinline__ void log_hits(const testing &t, uint32_t hits, uint32_t own,
+                                                const row_test<ACC> (&test)[ROWS],
+                                                const ACC (&low)[64], const ACC (&high)[64])
 {
-    const kin_screen_gpu_word *gates = gates_of(facts, lane);
+#pragma unroll
+    for (int hit = 0; hit < ROWS * GATES; hit++) {
+        if ((hits >> hit & 1) == 0) {
+            continue;
+        }
+        const int gate = hit / ROWS;
+        const int row = hit % ROWS;
+        const ACC(&acc)[64] = row < 2 ? low : high;
+        gate_products<ACC> products;
+        products.test = test[row];
+#pragma unroll
+        for (int i = 0; i < BURST; i++) {
+            products.v[i] = acc[4 * (gate * GATE_STEPS + i / 2) + 2 * (row % 2) + i % 2];
+        }
+        log_burst<BODY>(t, (own >> hit & 1) != 0, gate, row, products);
+    }
+    publish(t);
+}
+
+/* The largest product of each of a thread's rows with the columns of each gate, less their halves.
+ */
+template <typename ACC, int ROWS> struct row_most {
+    ACC of[ROWS][GATES];
+};
+
+template <int ROWS, typename ACC>
+static __device__ __forceinline__ row_most<ACC, ROWS>
+most_of(const tile_facts *facts, int32_t lane, const ACC (&low)[64], const ACC (&high)[64])
+{
+    row_most<ACC, ROWS> most;
+#pragma unroll
+    for (int j = 0; j < GATES * GATE_STEPS; j++) {
+        ACC h[2] = {0, 0};
+        load_two(facts->half, j, lane % 4, h);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
+            ACC *of = &most.of[i][j / GATE_STEPS];
+            *of = j % GATE_STEPS == 0 ? less_half(acc[0], h[0]) : largest_less(acc[0], h[0], *of);
+            *of = largest_less(acc[1], h[1], *of);
+        }
+    }
+    return most;
+}
+
+/* Whether a product passes at all: what most tiles are asked alone. */
+template <typename ACC, int ROWS>
+static __device__ __forceinline__ bool passes_any(const ACC (&gate)[GATES],
+                                                  const row_test<ACC> (&test)[ROWS],
+                                                  const row_most<ACC, ROWS> &most)
+{
+    bool any = false;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        const ACC(&of)[GATES] = most.of[i];
+        ACC with_gate = smallest_of(of[0]);
+#pragma unroll
+        for (int g = 0; g < GATES; g++) {
+            with_gate = largest_more(of[g], gate[g], with_gate);
+        }
+        any |= largest(largest(of[0], of[1], of[2]), of[3]) >= test[i].row;
+        any |= with_gate >= test[i].col;
+    }
+    return any;
+}
+
+/* Which of a thread's rows have a product that passes, by gate: bit ROWS gate + row. */
+template <typename ACC, int ROWS>
+static __device__ __forceinline__ uint32_t find_hits(const ACC (&gate)[GATES],
+                                                     const row_test<ACC> (&test)[ROWS],
+                                                     const row_most<ACC, ROWS> &most)
+{
     uint32_t hits = 0;
 #pragma unroll
     for (int g = 0; g < GATES; g++) {
-        ACC most[4];
 #pragma unroll
-        for (int j = g * GATE_STEPS; j < (g + 1) * GATE_STEPS; j++) {
-            ACC h[2] = {0, 0};
-            load_two(facts->half, j, lane % 4, h);
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
-                const ACC both = largest(less_half(acc[0], h[0]), less_half(acc[1], h[1]));
-                most[i] = j == g * GATE_STEPS ? both : largest(most[i], both);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            hits |= most[i] >= threshold_of(test[i], gates[g], two_sided) ? 1u << (4 * g + i) : 0u;
+        for (int i = 0; i < ROWS; i++) {
+            const ACC v = most.of[i][g];
+            const bool passes =
+                v >= test[i].row || largest_more(v, gate[g], smallest_of(v)) >= test[i].col;
+            hits |= passes ? 1u << (ROWS * g + i) : 0u;
         }
     }
     return hits;
 }
 
-/* hits: of the warp, own: of the thread. */
-template <int GATE, typename ACC>
-static __device__ __forceinline__ void log_gate(const testing &t, uint32_t hits, uint32_t own,
-                                                const row_test<ACC> (&test)[4],
-                                                const ACC (&low)[64], const ACC (&high)[64])
+/* Thresholds of the rows that a quad of threads shares; `mine` are those of row lane % ROWS. */
+template <typename ACC, int ROWS>
+static __device__ __forceinline__ void share_tests(const kin_gate_test &mine, int32_t lane,
+                                                   bool two_sided, row_test<ACC> (&test)[ROWS])
 {
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint32_t bit = 1u << (4 * GATE + i);
-        if ((hits & bit) == 0) {
-            continue;
-        }
-        if (i % 2 == 0) {
-            log_burst<false, GATE, 0>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
-        } else {
-            log_burst<false, GATE, 1>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
-        }
+    for (int i = 0; i < ROWS; i++) {
+        kin_screen_gpu_word w;
+        w.u = __shfl_sync(0xffffffffu, mine.row.u, (lane & 28) + i);
+        test[i].row = word_of(w, test[i].row);
+        w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
+        test[i].col = two_sided ? word_of(w, test[i].col) : beyond_all(test[i].col);
     }
 }
 
-template <kin_screen_gpu_type TYPE, typename ACC>
+/* What passes of a tile, whose gates are those. */
+template <typename BODY, typename ACC, int ROWS>
+static __device__ __forceinline__ void
+log_tile(const testing &t, const ACC (&gate)[GATES], const row_test<ACC> (&test)[ROWS],
+         const row_most<ACC, ROWS> &most, const ACC (&low)[64], const ACC (&high)[64])
+{
+    if (__any_sync(0xffffffffu, passes_any(gate, test, most))) {
+        const uint32_t own = find_hits(gate, test, most);
+        const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
+        log_hits<BODY>(t, hits, own, test, low, high);
+    }
+}
+
+template <typename BODY, typename ACC>
 static __device__ __forceinline__ void test_tile(const params &p, const testing &t, int32_t group,
                                                  const ACC (&low)[64], const ACC (&high)[64])
 {
     const int32_t lane = t.thread % 32;
-    /* Of the four rows that a quad of threads shares each thread works out the thresholds of one.
-     */
-    const kin_gate_test mine =
-        kin_gate_test_of<TYPE>(p.job.rows.frame.bound, p.eps,
-                               t.s->rows[group * 128 + row_of(t.thread, lane % 4)], t.facts->worst);
     row_test<ACC> test[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        kin_screen_gpu_word w;
-        w.u = __shfl_sync(0xffffffffu, mine.row.u, (lane & 28) + i);
-        test[i].row = word_of(w, low[0]);
-        w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
-        test[i].col = word_of(w, low[0]);
-    }
-    const uint32_t own = find_hits(t.facts, lane, t.two_sided, test, low, high);
-    const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
-    if (hits == 0) {
-        return;
-    }
-    log_gate<0>(t, hits, own, test, low, high);
-    log_gate<1>(t, hits, own, test, low, high);
-    log_gate<2>(t, hits, own, test, low, high);
-    log_gate<3>(t, hits, own, test, low, high);
-    publish(t);
+    share_tests(kin_gate_test_of<BODY::TYPE>(p.job.rows.frame.bound, p.eps,
+                                             t.s->rows[group * 128 + row_of(t.thread, lane % 4)],
+                                             t.facts->worst),
+                lane, t.two_sided, test);
+    ACC gate[GATES];
+    load_gates(t.facts, lane, gate);
+    log_tile<BODY>(t, gate, test, most_of<4>(t.facts, lane, low, high), low, high);
 }
 
 /* ---- Draining ------------------------------------------------------------ */
@@ -268,15 +331,15 @@ typedef struct found_pair {
     kin_screen_gpu_word v;
 } found_pair;
 
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ found_pair pair_of(const params &p, const taken_burst &own,
                                                      int32_t i)
 {
     found_pair pair = {own.b.col + (uint32_t)(i / 2 * 8 + i % 2), own.products->v[i]};
     const kin_screen_gpu_word half = p.job.cols.half[pair.col];
-    if (STARTS) {
+    if (BODY::STARTS) {
         pair.v.u -= (uint32_t)kin_start_of(p.job.cols.start_shift, half.i) + (uint32_t)half.i;
-    } else if (TYPE == KIN_SCREEN_GPU_S8) {
+    } else if (BODY::TYPE == KIN_SCREEN_GPU_S8) {
         pair.v.i -= half.i;
     } else {
         pair.v.f = less_half(pair.v.f, half.f);
@@ -294,45 +357,45 @@ static __device__ __forceinline__ void defer_bursts(const params &p, const burst
     }
 }
 
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ void grant_bursts(const params &p, const taken_burst &own)
 {
     for (uint32_t left = own.b.passing; left != 0; left &= left - 1) {
-        const found_pair pair = pair_of<TYPE, STARTS>(p, own, __ffs((int)left) - 1);
+        const found_pair pair = pair_of<BODY>(p, own, __ffs((int)left) - 1);
         kin_screen_gpu_grant(p.job, own.b.row, pair.col,
-                             kin_screen_gpu_test<TYPE>(p.job, own.b.row, pair.col, pair.v));
+                             kin_screen_gpu_test<BODY::TYPE>(p.job, own.b.row, pair.col, pair.v));
     }
 }
 
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ __forceinline__ void offer_handful(const params &p, shared_state *s,
-                                                     const handful<shape<STARTS>::WARPS> &h,
-                                                     int32_t warp, int32_t lane)
+                                                     const handful<BODY::WARPS> &h, int32_t warp,
+                                                     int32_t lane)
 {
     taken_burst own = {{0, 0, 0, 0}, NULL};
     uint32_t before = 0;
 #pragma unroll
-    for (int i = 0; i < handful<shape<STARTS>::WARPS>::RINGS; i++) {
+    for (int i = 0; i < handful<BODY::WARPS>::RINGS; i++) {
         const uint32_t number = (uint32_t)lane - before;
         const int32_t ring = warp + i * DRAIN_WARPS;
         before += h.taken[i];
         if (number < h.taken[i]) {
-            own.b = *burst_at<STARTS>(s, ring, h.tail[i] + number);
-            own.products = products_of<STARTS>(s, ring, h.tail[i] + number);
+            own.b = *burst_at<BODY>(s, ring, h.tail[i] + number);
+            own.products = products_of<BODY>(s, ring, h.tail[i] + number);
         }
     }
     if (p.job.passed.pairs != NULL) {
         defer_bursts(p, own.b);
     } else {
-        grant_bursts<TYPE, STARTS>(p, own);
+        grant_bursts<BODY>(p, own);
     }
 }
 
 /* Bursts wait for global memory here, so a handful comes from all rings of the warp. */
-template <kin_screen_gpu_type TYPE, bool STARTS>
+template <typename BODY>
 static __device__ void drain(const params &p, shared_state *s, int32_t warp, int32_t lane)
 {
-    const int32_t WARPS = shape<STARTS>::WARPS;
+    const int32_t WARPS = BODY::WARPS;
     for (;;) {
         const uint32_t finished = __shfl_sync(0xffffffffu, volatile_load(&s->finished), 0);
         __threadfence_block(); /* what was written before `finished` is seen below */
@@ -345,7 +408,7 @@ static __device__ void drain(const params &p, shared_state *s, int32_t warp, int
             continue;
         }
         __threadfence_block(); /* bursts below head are complete */
-        offer_handful<TYPE, STARTS>(p, s, h, warp, lane);
+        offer_handful<BODY>(p, s, h, warp, lane);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < handful<WARPS>::RINGS; i++) {

@@ -242,6 +242,7 @@ typedef struct told {
     kith_result *result;
     kin_map map;
     kith_points *ties;
+    const double *counts; /* of ties; NULL: they were not written */
 } told;
 
 static kith_status fail_shape(const kin_truth *t, const char *path)
@@ -291,33 +292,27 @@ static kith_status open_lists(const kin_truth *t, told *f)
                                                               : fail_shape(t, t->params.path);
 }
 
-/* Numbers of a dataset of the file, float64. */
-static kith_status open_set(const kin_truth *t, const char *name, kith_points **set,
-                            const double **out)
-{
-    const char *path = t->params.path;
-    const kith_points_params params = kith_points_params_default();
-    char *full = NULL;
-    KIN_HOLD(hold, t->ctx);
-    KIN_TRY(kin_alloc_text(t->ctx, &full, "a file's path", "%s:%s", path, name));
-    kin_hold_block(&hold, full);
-    KIN_TRY(kin_points_open(t->ctx, full, &params, set));
-    const kith_matrix *m = &(*set)->matrix;
-    *out = m->data;
-    return m->rows == t->queries.rows && m->cols == t->k && m->dtype == KITH_F64 &&
-                   m->stride_bytes == m->cols * (int64_t)sizeof **out
-               ? KITH_OK
-               : fail_shape(t, path);
-}
-
-static kith_status open_ties(const kin_truth *t, const char *path, told *f)
+/* Numbers of a file, so many of each query. */
+static kith_status open_numbers(const kin_truth *t, const char *path, int64_t cols,
+                                kith_points **points, const double **out)
 {
     kith_points_params params = kith_points_params_default();
     params.use = KITH_USE_COLUMN;
-    KIN_TRY(kin_points_open(t->ctx, path, &params, &f->ties));
-    const kith_matrix *m = &f->ties->matrix;
-    return m->rows == t->queries.rows && m->cols == 1 && m->dtype == KITH_F64 ? KITH_OK
-                                                                              : fail_shape(t, path);
+    KIN_TRY(kin_points_open(t->ctx, path, &params, points));
+    const kith_matrix *m = &(*points)->matrix;
+    *out = m->data;
+    return m->rows == t->queries.rows && m->cols == cols ? KITH_OK : fail_shape(t, path);
+}
+
+/* The same of a dataset of the file. */
+static kith_status open_set(const kin_truth *t, const char *name, kith_points **set,
+                            const double **out)
+{
+    char *full = NULL;
+    KIN_HOLD(hold, t->ctx);
+    KIN_TRY(kin_alloc_text(t->ctx, &full, "a file's path", "%s:%s", t->params.path, name));
+    kin_hold_block(&hold, full);
+    return open_numbers(t, full, t->k, set, out);
 }
 
 static void close_told(told *f)
@@ -340,14 +335,6 @@ static uint64_t id_of(const told *f, int64_t at)
         return id;
     }
     return f->ids[at] == KITH_ID_NONE ? KITH_ID64_NONE : f->ids[at];
-}
-
-static double tie_of(const told *f, int64_t query)
-{
-    double value = 0.0;
-    const kith_matrix *m = &f->ties->matrix;
-    memcpy(&value, (const char *)m->data + query * m->stride_bytes, sizeof value);
-    return value;
 }
 
 /* As the file has it, or, where that has none, the true one. */
@@ -378,11 +365,11 @@ static kith_status hold_query(const sampled *s, const told *f, int64_t at)
                     " is %.9g, computed anew it is %.9g (make the truth again)",
                     j, query, said, distance);
     }
-    KIN_PASS_IF(f->ties == NULL || tie_of(f, query) == (double)s->ties[at], t->ctx, KITH_E_DATA,
+    KIN_PASS_IF(f->counts == NULL || f->counts[query] == (double)s->ties[at], t->ctx, KITH_E_DATA,
                 kin_at_file_cell(t->params.ties_path, query, 0),
                 "has %.0f ties of query %" PRId64 ", computed anew they are %" PRId64
                 " (make the truth again)",
-                tie_of(f, query), query, s->ties[at]);
+                f->counts[query], query, s->ties[at]);
 }
 
 static kith_status hold_all(const sampled *s, const kin_certificate *c)
@@ -395,7 +382,9 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
                          : is_knn  ? open_knn(t, &f)
                                    : open_lists(t, &f);
     KIN_THEN(status, c->hdf5 ? open_set(t, "distances", &f.sets[1], &f.wide_distances) : KITH_OK);
-    KIN_THEN(status, t->params.ties_path != NULL ? open_ties(t, t->params.ties_path, &f) : KITH_OK);
+    KIN_THEN(status, t->params.ties_path != NULL
+                         ? open_numbers(t, t->params.ties_path, 1, &f.ties, &f.counts)
+                         : KITH_OK);
     for (int64_t i = 0; i < s->count && status == KITH_OK; i++) {
         status = hold_query(s, &f, i);
     }

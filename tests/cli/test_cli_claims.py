@@ -83,6 +83,16 @@ class Claims(CliCase):
         self.works("graph", "a.u8bin", "-k", 1, "--include-self", "-o", "alone.ibin", "-q")
         self.fails(1, "eval", "alone.ibin", "--points", "a.u8bin", says=["alone.ibin", "longer lists"])
 
+    def test_changed_self(self):
+        """the recall of such a graph that is changed is that of the others: it misses nothing"""
+        for k in K, 1:
+            self.works("graph", "a.u8bin", "-k", k, "--include-self", "-o", "self.ibin", "-q")
+            words = ("remove", "self.ibin", "a.u8bin", "ids.csv", "--include-self", "-o", "m.kith")
+            done = self.works_json(*words)
+            self.assertIsNone(done["exact"], done)
+            if k > 1:
+                self.assertEqual((done["recall"]["at"], done["recall"]["estimate"]), (K - 1, 1))
+
     def test_radius(self):
         """lists that a radius cut are certified where they are made, and unknown in a file, which has no radius"""
         for command in (["graph", "a.u8bin"], ["search", "a.u8bin", "b.u8bin"],

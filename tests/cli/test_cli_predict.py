@@ -343,11 +343,19 @@ class Mistakes(PredictCase):
         self.wrong(*words, says=["bad.csv: labels[17] is NaN"])
         self.column("bad.csv", labels[:17] + [0.25] + labels[18:])
         self.wrong(*words, "--mode", "vote", says=["bad.csv: labels[17] is 0.25", "whole numbers"])
+
+    def test_types(self):
+        """labels of a type that points are not of, float16, make the same predictions"""
+        _, labels, _ = self.case()
         halves = b"".join(struct.pack("<e", label) for label in labels)
+        rounded = [value for value, in struct.iter_unpack("<e", halves)]
         head = b"{'descr': '<f2', 'fortran_order': False, 'shape': (80, 1), }"
         head += b" " * (-(len(head) + 11) % 64) + b"\n"
         self.write("h.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + halves)
-        self.wrong(CATALOGUE, "h.npy", QUERIES, "-k", 3, says=["h.npy: holds float16"])
+        self.column("h.csv", rounded)
+        for name in ("h.npy", "h.csv"):
+            self.works("predict", CATALOGUE, name, QUERIES, "-k", 3, "-o", f"{name}.npy")
+        self.assertEqual((self.folder / "h.npy.npy").read_bytes(), (self.folder / "h.csv.npy").read_bytes())
 
     def test_truth(self):
         """a truth of another length, or with NaN in it"""

@@ -148,7 +148,7 @@ class Walk(CliCase):
 
         for option in ("--method tree", "--tune tree-height=3", "--tune pipeline=matrix", "--radius 3",
                        "--both", "--mutual", "--stream -o x.npz", "--chunk 5 -o x.npz",
-                       "--restart -o x.npz", "--dry-run"):
+                       "--restart -o x.npz", "--dry-run", "--period 500"):
             self.fails(2, "search", "g.kith", "p.u8bin", "q.u8bin", "-k", K, *option.split(),
                        says=[f"{written(option)}: does not go together with a search on a graph"])
         for option in ("--recall 0.9", "--tune width=20", "--tune sample=10", "--tune seed=3"):

@@ -59,11 +59,11 @@ static void read_ids(cli_session *session, const char *path)
 
 static void read_labels(cli_session *session, const char *path)
 {
-    cli_labels labels = {.count = 0};
+    cli_numbers labels = {.count = 0};
     const kith_matrix matrix = {.rows = LABELS};
     const cli_points of = {.path = "points", .matrix = &matrix};
     line[0] = '\0';
-    const int code = cli_labels_read(session, path, &of, &labels);
+    const int code = cli_column_read(session, path, &of, &labels);
     for (int64_t i = 0; code == CLI_DONE && i < labels.count; i++) {
         uint64_t bits = 0;
         memcpy(&bits, &labels.values[i], sizeof bits);

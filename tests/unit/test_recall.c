@@ -262,6 +262,40 @@ static void interval_holds_the_truth(void **state)
     (void)printf("of %d seeds at least %d have the truth within their interval\n", SEEDS, worst);
 }
 
+/* A row that is first in its own list is left out there: recall is that of the others. */
+static void leaves_own_rows_out(void **state)
+{
+    (void)state;
+    fixture f;
+    kith_recall recall;
+    make_graph(&f, KITH_EUCLIDEAN);
+    assert_int_equal(estimate(&f, ROWS, 1).own_rows, 0);
+    for (int64_t row = 0; row < ROWS; row++) {
+        uint32_t *ids = f.ids + row * K;
+        memmove(ids + 1, ids, (K - 1) * sizeof *ids);
+        ids[0] = (uint32_t)row;
+    }
+    for (int64_t at = 1; at <= K; at++) {
+        const kith_status status =
+            kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph,
+                                 TEST_RECALL_PARAMS(KITH_EUCLIDEAN, at, ROWS, 1), &recall);
+        assert_int_equal(status, at < K ? KITH_OK : KITH_E_ARGUMENT);
+        near(recall.recall, 1.0);
+        near(recall.equal_ids, 1.0);
+        assert_int_equal(recall.own_rows, 1);
+    }
+    f.ids[0] = KITH_ID_NONE; /* one that does not name itself has no other for it */
+    assert_true(estimate(&f, ROWS, 1).recall < 1.0);
+    f.graph.k = 1;
+    f.ids[0] = 0;
+    assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, ROWS, 1), &recall),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(f.ctx), "give longer lists"));
+    free_graph(&f);
+    (void)printf("lists that name their own rows have the recall of the others\n");
+}
+
 static void refuses(void **state)
 {
     (void)state;
@@ -319,6 +353,7 @@ int main(void)
         cmocka_unit_test(interval_is_wilsons),
         cmocka_unit_test(interval_knows_how_rows_vary),
         cmocka_unit_test(interval_holds_the_truth),
+        cmocka_unit_test(leaves_own_rows_out),
         cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
