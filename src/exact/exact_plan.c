@@ -117,12 +117,12 @@ static void plan_job(planning *p, const made *of)
     kin_set_plan(&p->plan, &asked, p->threads);
     if (of->cast != NULL) {
         asked_cast = kin_set_shape(&of->shadow->frame, stripe);
-        kin_shadow_cast_plan(&p->plan, of->shadow, &asked_cast, p->threads);
+        kin_shadow_cast_plan(&p->plan, of->shadow, &asked, &asked_cast, p->threads);
         screen.row.cast = &asked_cast;
     }
     if (of->sieved != NULL) {
         asked_sieve = kin_set_shape(&of->sieve->frame, stripe);
-        kin_shadow_cast_plan(&p->plan, of->sieve, &asked_sieve, p->threads);
+        kin_shadow_cast_plan(&p->plan, of->sieve, &asked, &asked_sieve, p->threads);
         screen.row.sieve = &asked_sieve;
     }
     kin_cover_plan(&p->plan, &asked, p->threads, &balls);
@@ -164,9 +164,9 @@ static void plan_shadows(planning *p, const kin_frame *frame)
         kin_shadow_plan(&p->plan, &sieve);
     }
     kin_set_plan(&p->plan, &rows, p->threads);
-    kin_shadow_cast_plan(&p->plan, &shadow, &cast, p->threads);
+    kin_shadow_cast_plan(&p->plan, &shadow, &rows, &cast, p->threads);
     if (sieves) {
-        kin_shadow_cast_plan(&p->plan, &sieve, &sieved, p->threads);
+        kin_shadow_cast_plan(&p->plan, &sieve, &rows, &sieved, p->threads);
     }
     plan_job(p, &(made){&rows, &cover, &shadow, &cast, &sieve, sieves ? &sieved : NULL});
     kin_layout_back(&p->plan, before);

@@ -10,7 +10,14 @@
 
 #include <stdlib.h>
 
-enum { ROUNDS = 2, MEAN_ROWS = 256, TAKEN = 64 /* rows that a thread takes at a time */ };
+/* TAKEN, TESTED: rows that a thread takes at a time. */
+enum { ROUNDS = 2, MEAN_ROWS = 256, TAKEN = 64, TESTED = 16 };
+
+/* Columns of a mix. */
+static int64_t mix_wide(int32_t count)
+{
+    return kin_round_up(count, KIN_METRIC_LANES);
+}
 
 static void name_axes(kin_layout *layout, void *job)
 {
@@ -22,11 +29,12 @@ static void name_axes(kin_layout *layout, void *job)
     a->axes = kin_layout_zeros(layout, padded * wide, sizeof *a->axes);
     a->basis = kin_layout_zeros(layout, wide * padded, sizeof *a->basis);
     a->rows = kin_layout_zeros(layout, all * wide, sizeof *a->rows);
-    a->columns = kin_layout_zeros(layout, wide * KIN_AXES_SAMPLE, sizeof *a->columns);
+    a->columns = kin_layout_array(layout, (uint64_t)a->threads * KIN_PROJECT_ROWS * KIN_AXES_SAMPLE,
+                                  sizeof *a->columns);
     a->images = kin_layout_zeros(layout, all * padded, sizeof *a->images);
     a->lengths = kin_layout_zeros(layout, all, sizeof *a->lengths);
     a->values = kin_layout_zeros(layout, (uint64_t)a->threads * wide, sizeof *a->values);
-    a->mix = kin_layout_array(layout, (uint64_t)a->count * (uint64_t)a->count, sizeof *a->mix);
+    a->mix = kin_layout_array(layout, (uint64_t)(a->count * mix_wide(a->count)), sizeof *a->mix);
     a->rests = kin_layout_array(layout, all * (uint64_t)kin_axes_steps(a->count), sizeof *a->rests);
     a->sums =
         kin_layout_array(layout, (uint64_t)a->threads * KIN_PROJECT_ROWS * padded, sizeof *a->sums);
@@ -71,14 +79,19 @@ static void load(const sampling *s, int64_t i, double *values)
     (void)kin_metric_load(p->distance, p->rows, id, values);
 }
 
-/* Of a part of the sample: any mean is right. */
+/* Of a part of the sample: any mean is right, and of bytes whole numbers are (screen_cast.c). */
 static void set_mean(const sampling *s)
 {
+    const kin_rows *rows = s->points->rows;
+    const bool whole = kith_dtype_bytes(rows->matrix.dtype) == 1 && rows->transforms == NULL;
     for (int64_t i = 0; i < MEAN_ROWS; i++) {
         load(s, i * (KIN_AXES_SAMPLE / MEAN_ROWS), s->axes->values);
         for (int64_t c = 0; c < s->points->distance->cols; c++) {
             s->axes->mean[c] += s->axes->values[c] / MEAN_ROWS;
         }
+    }
+    for (int64_t c = 0; c < s->axes->wide && whole; c++) {
+        s->axes->mean[c] = nearbyint(s->axes->mean[c]);
     }
 }
 
@@ -92,88 +105,71 @@ static kith_status take_some(void *arg, int64_t i, int32_t thread)
         const double x = (values[c] - a->mean[c]) / s->points->scale;
         a->lengths[i] += x * x;
         a->rows[i * a->wide + c] = (float)x;
-        if (i < KIN_AXES_SAMPLE) {
-            a->columns[c * KIN_AXES_SAMPLE + i] = (float)x;
-        }
     }
     return KITH_OK;
 }
 
 /* ---- The axes -------------------------------------------------------------------------------- */
 
-static double dot(const double *a, const double *b, int64_t n)
-{
-    double sum[KIN_METRIC_LANES] = {0.0};
-    for (int64_t i = 0; i < n; i += KIN_METRIC_LANES) {
-        for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-            sum[lane] += a[i + lane] * b[i + lane];
-        }
-    }
-    double all = 0.0;
-    for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-        all += sum[lane];
-    }
-    return all;
-}
-
-static void subtract(const kin_axes *a, const double *other, double *own)
-{
-    const double part = dot(own, other, a->wide);
-    for (int64_t c = 0; c < a->wide; c++) {
-        own[c] -= part * other[c];
-    }
-}
-
-/* An axis of which nothing is left becomes zero, on which nothing falls. */
-static void normalise(const kin_axes *a, double before, double *own)
-{
-    const double left = dot(own, own, a->wide);
-    const double scale = left > before * 0x1p-60 && left > 0x1p-900 ? 1.0 / sqrt(left) : 0.0;
-    for (int64_t c = 0; c < a->wide; c++) {
-        own[c] *= scale;
-    }
-}
-
+/* Rows that are made orthonormal; columns are padded with zeros. */
 typedef struct orthogonal {
-    const kin_axes *axes;
-    double *before; /* what each axis was long, squared; where the mix stood, which is used up */
+    const kin_round_ops *ops;
+    double *rows;
+    int32_t count;
+    int64_t wide;
+    double *before; /* what each row was long, squared */
     int32_t first;  /* of a few that are orthonormal, which is taken from those behind */
     int32_t last;
 } orthogonal;
+
+static void subtract(const orthogonal *o, const double *other, double *own)
+{
+    o->ops->subtract64(o->ops->dot64(own, other, o->wide), other, o->wide, own);
+}
+
+/* A row of which nothing is left becomes zero, on which nothing falls. */
+static void normalise(const orthogonal *o, double before, double *own)
+{
+    const double left = o->ops->dot64(own, own, o->wide);
+    const double scale = left > before * 0x1p-60 && left > 0x1p-900 ? 1.0 / sqrt(left) : 0.0;
+    for (int64_t c = 0; c < o->wide; c++) {
+        own[c] *= scale;
+    }
+}
 
 static kith_status take_away(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const orthogonal *o = arg;
-    double *own = o->axes->axes + (o->last + task) * o->axes->wide;
+    double *own = o->rows + (o->last + task) * o->wide;
     if (o->first == 0) {
-        o->before[o->last + task] = dot(own, own, o->axes->wide);
+        o->before[o->last + task] = o->ops->dot64(own, own, o->wide);
     }
     for (int32_t i = o->first; i < o->last; i++) {
-        subtract(o->axes, o->axes->axes + i * o->axes->wide, own);
+        subtract(o, o->rows + i * o->wide, own);
     }
     return KITH_OK;
 }
 
-/* Gram-Schmidt, some axes at a time; once loses some of it where axes are nearly alike, twice does
- * not. */
-static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, int times)
+/* Gram-Schmidt, some rows at a time. Where they are nearly alike, they are less than orthogonal
+ * afterwards. */
+static kith_status orthonormalise(kith_ctx *ctx, const kin_axes *a, double *rows, int64_t wide)
 {
-    for (int time = 0; time < times; time++) {
-        for (int32_t first = 0; first < a->count; first += KIN_AXES_STEP) {
-            const int32_t last = (int32_t)kin_min_i64(first + KIN_AXES_STEP, a->count);
-            orthogonal o = {a, a->mix, first, last};
-            for (int32_t j = first; j < last; j++) {
-                double *own = a->axes + j * a->wide;
-                const double before = first == 0 ? dot(own, own, a->wide) : o.before[j];
-                for (int32_t i = first; i < j; i++) {
-                    subtract(a, a->axes + i * a->wide, own);
-                }
-                normalise(a, before, own);
+    const int32_t count = a->count;
+    double *before = a->values;
+    for (int32_t first = 0; first < count; first += KIN_AXES_STEP) {
+        const int32_t last = (int32_t)kin_min_i64(first + KIN_AXES_STEP, count);
+        orthogonal o = {a->ops, rows, count, wide, before, first, last};
+        for (int32_t j = first; j < last; j++) {
+            double *own = rows + j * wide;
+            const double was = first == 0 ? a->ops->dot64(own, own, wide) : before[j];
+            for (int32_t i = first; i < j; i++) {
+                subtract(&o, rows + i * wide, own);
             }
-            if (last < a->count) {
-                KIN_TRY(kin_parallel(ctx, "prepare", a->count - last, take_away, &o));
-            }
+            normalise(&o, was, own);
+        }
+        if (last < count) {
+            KIN_TRY(kin_parallel(ctx, "prepare", count - last, take_away, &o));
         }
     }
     return KITH_OK;
@@ -194,6 +190,19 @@ typedef struct projecting {
     bool columns; /* of the sample, times its images */
 } projecting;
 
+/* The next columns of the sample, one behind another. */
+static const float *turn_some(const kin_axes *a, int64_t first, int32_t thread)
+{
+    float *columns = a->columns + (int64_t)thread * KIN_PROJECT_ROWS * KIN_AXES_SAMPLE;
+    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
+        const float *row = a->rows + i * a->wide + first;
+        for (int64_t c = 0; c < KIN_PROJECT_ROWS; c++) {
+            columns[c * KIN_AXES_SAMPLE + i] = row[c];
+        }
+    }
+    return columns;
+}
+
 static kith_status project_some(void *arg, int64_t task, int32_t thread)
 {
     const projecting *p = arg;
@@ -207,8 +216,7 @@ static kith_status project_some(void *arg, int64_t task, int32_t thread)
         }
         return KITH_OK;
     }
-    a->ops->project(a->columns + first * KIN_AXES_SAMPLE, a->images, KIN_AXES_SAMPLE, a->padded,
-                    sums);
+    a->ops->project(turn_some(a, first, thread), a->images, KIN_AXES_SAMPLE, a->padded, sums);
     for (int r = 0; r < KIN_PROJECT_ROWS; r++) {
         for (int32_t j = 0; j < a->count; j++) {
             a->axes[j * a->wide + first + r] = sums[r * a->padded + j];
@@ -228,7 +236,7 @@ static kith_status iterate(kith_ctx *ctx, kin_axes *a)
     projecting p = {.axes = a, .columns = true};
     KIN_TRY(project_rows(ctx, a, KIN_AXES_SAMPLE));
     KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, project_some, &p));
-    KIN_TRY(orthonormalise(ctx, a, 1));
+    KIN_TRY(orthonormalise(ctx, a, a->axes, a->wide));
     set_basis(a);
     return KITH_OK;
 }
@@ -340,7 +348,7 @@ static kith_status test_row(void *arg, int64_t row, int32_t thread)
 kith_status kin_axes_run_test(kith_ctx *ctx, const kin_axes *axes, const kin_axes_test *test)
 {
     testing t = {axes, test};
-    return kin_parallel(ctx, "prepare", test->rows, test_row, &t);
+    return kin_parallel_rows(ctx, "prepare", test->rows, TESTED, test_row, &t);
 }
 
 void kin_axes_shadow(const kin_axes *a, int64_t i, double *values)
@@ -363,7 +371,7 @@ static kith_status mix_some(void *arg, int64_t task, int32_t thread)
         double sum[KIN_PROJECT_ROWS] = {0.0};
         for (int64_t i = 0; i < a->count; i++) {
             for (int c = 0; c < KIN_PROJECT_ROWS; c++) {
-                sum[c] += a->mix[j * a->count + i] * own[i * a->wide + c];
+                sum[c] += a->mix[j * mix_wide(a->count) + i] * own[i * a->wide + c];
             }
         }
         memcpy(mixed + j * KIN_PROJECT_ROWS, sum, sizeof sum);
@@ -374,39 +382,57 @@ static kith_status mix_some(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* The axes times a random matrix; then they are made orthonormal. */
+/* The axes times a matrix that is random and orthogonal; those that are zero stay so. */
 kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *a)
 {
+    const int64_t wide = mix_wide(count);
+    uint64_t state = 3;
     a->count = count;
     a->padded = kin_round_up(count, KIN_PROJECT_AXES);
-    uint64_t state = 3;
-    for (int64_t i = 0; i < (int64_t)count * count; i++) {
-        a->mix[i] = noise(&state) + noise(&state);
+    memset(a->mix, 0, (size_t)(count * wide) * sizeof *a->mix);
+    for (int32_t j = 0; j < count; j++) {
+        const double *own = a->axes + j * a->wide;
+        a->values[j] = a->ops->dot64(own, own, a->wide);
     }
+    for (int64_t i = 0; i < (int64_t)count * count; i++) {
+        const double sum = noise(&state) + noise(&state);
+        const bool both = a->values[i / count] > 0.0 && a->values[i % count] > 0.0;
+        a->mix[i / count * wide + i % count] = both ? sum : 0.0;
+    }
+    KIN_TRY(orthonormalise(ctx, a, a->mix, wide));
     KIN_TRY(kin_parallel(ctx, "prepare", a->wide / KIN_PROJECT_ROWS, mix_some, a));
-    KIN_TRY(orthonormalise(ctx, a, 2));
     memset(a->basis, 0, (size_t)(a->wide * a->padded) * sizeof *a->basis);
     set_basis(a);
     return project_rows(ctx, a, KIN_AXES_SAMPLE);
 }
 
-/* The norm of a symmetric matrix is at most its largest row sum. An axis that is zero is none: what
- * is left of the others is orthonormal. */
+/* The norm of a symmetric matrix is at most the root of the largest row sum of its square; a root
+ * of 1 + x differs from 1 by x / (1 + the root). An axis that is zero is none: what is left of the
+ * others is orthonormal. */
 double kin_axes_skew(kin_axes *a)
 {
+    const int64_t wide = mix_wide(a->count);
     double worst = 0.0;
+    memset(a->mix, 0, (size_t)(a->count * wide) * sizeof *a->mix);
     for (int32_t j = 0; j < a->count; j++) {
+        double *own = a->axes + j * a->wide;
         for (int64_t c = 0; c < a->wide; c++) {
-            a->axes[j * a->wide + c] = (double)a->basis[c * a->padded + j];
+            own[c] = (double)a->basis[c * a->padded + j];
+        }
+        for (int32_t i = 0; i <= j; i++) {
+            const double product = a->ops->dot64(own, a->axes + i * a->wide, a->wide);
+            const double off = product - (i == j && product > 0.0 ? 1.0 : 0.0);
+            a->mix[j * wide + i] = off;
+            a->mix[i * wide + j] = off;
         }
     }
     for (int32_t j = 0; j < a->count; j++) {
         double sum = 0.0;
         for (int32_t i = 0; i < a->count; i++) {
-            const double product = dot(a->axes + j * a->wide, a->axes + i * a->wide, a->wide);
-            sum += fabs(product - (i == j && product > 0.0 ? 1.0 : 0.0)) + 0x1p-40;
+            sum += fabs(a->ops->dot64(a->mix + j * wide, a->mix + i * wide, wide));
         }
         worst = fmax(worst, sum);
     }
-    return worst;
+    const double skew = sqrt(worst) * KIN_BOUND_WIDEN + (double)a->count * 0x1p-40;
+    return skew / (1.0 + sqrt(fmax(1.0 - skew, 0.0))) * KIN_BOUND_WIDEN;
 }

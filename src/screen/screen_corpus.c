@@ -3,22 +3,26 @@
 
 #include "host/host_clock.h"
 
-/* The rounded rows: in panels, or, where there are shadows but of tiles, as lines, and the shadows.
- */
-static kith_status make_set(kith_ctx *ctx, const kin_prepared *corpus, const uint32_t *ids,
-                            int64_t points, kin_prepared *p)
+static kith_status cast_rows(kith_ctx *ctx, const kin_prepared *corpus, const uint32_t *ids,
+                             int64_t points, kin_prepared *p)
 {
-    const kin_shadow *shadow = &corpus->shadow;
-    const bool cast = shadow->axes > 0;
-    const kin_set shape = cast && !shadow->tiles ? kin_set_shape_lines(&p->frame, points)
-                                                 : kin_set_shape(&p->frame, points);
-    KIN_TRY(kin_set_make(ctx, shape, &p->rows, ids, &p->set));
-    if (cast) {
-        KIN_TRY(kin_shadow_cast(ctx, shadow, p, ids, points, &p->cast));
+    if (corpus->shadow.axes > 0) {
+        KIN_TRY(kin_shadow_cast(ctx, &corpus->shadow, p, ids, points, &p->cast));
     }
     return corpus->sieve_shadow.axes > 0
                ? kin_shadow_cast(ctx, &corpus->sieve_shadow, p, ids, points, &p->sieve)
                : KITH_OK;
+}
+
+/* The rounded rows: in panels, or, where there are shadows but of tiles, as lines. */
+static kith_status make_set(kith_ctx *ctx, const kin_prepared *corpus, const uint32_t *ids,
+                            int64_t points, kin_prepared *p)
+{
+    const kin_shadow *shadow = &corpus->shadow;
+    const kin_set shape = shadow->axes > 0 && !shadow->tiles
+                              ? kin_set_shape_lines(&p->frame, points)
+                              : kin_set_shape(&p->frame, points);
+    return kin_set_make(ctx, shape, &p->rows, ids, &p->set);
 }
 
 /* From the cheapest type up, until one is fine enough. The last one has to do, unless it is in
@@ -82,7 +86,7 @@ kith_status kin_prepare_corpus(kith_ctx *ctx, bool integer, int64_t k, kin_prepa
     KIN_TRY(kin_prepare_set(ctx, integer, k, prepared));
     const int64_t start = kin_clock_ns();
     if (prepared->groups.count > 0) {
-        KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+        KIN_TRY(kin_cover_make(ctx, &prepared->set, prepared->graph, &prepared->cover));
     }
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;
@@ -138,10 +142,8 @@ kith_status kin_prepare_shadows(kith_ctx *ctx, const kin_shadow_job *job, kin_pr
     const int64_t start = kin_clock_ns();
     kith_status status =
         kin_shadow_learn(ctx, prepared, job, &prepared->shadow, &prepared->sieve_shadow);
-    if (status == KITH_OK && prepared->shadow.tiles) {
-        status = kin_shadow_cast(ctx, &prepared->shadow, prepared, prepared->order,
-                                 prepared->groups.count, &prepared->cast);
-    } else if (status == KITH_OK && prepared->shadow.axes > 0) {
+    KIN_THEN(status, cast_rows(ctx, prepared, prepared->order, prepared->groups.count, prepared));
+    if (status == KITH_OK && prepared->shadow.axes > 0 && !prepared->shadow.tiles) {
         kin_set_free(ctx, &prepared->set); /* that in panels gives way */
         status = make_set(ctx, prepared, prepared->order, prepared->groups.count, prepared);
     }
@@ -167,7 +169,8 @@ kith_status kin_prepare_queries(kith_ctx *ctx, const kin_prepared *corpus, int64
     kin_set_free(ctx, &prepared->set);
     prepared->frame = corpus->frame;
     KIN_TRY(make_set(ctx, corpus, ids, count, prepared));
-    KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
+    KIN_TRY(cast_rows(ctx, corpus, ids, count, prepared));
+    KIN_TRY(kin_cover_make(ctx, &prepared->set, false, &prepared->cover));
     prepared->seconds_prepare += kin_clock_since(start);
     return KITH_OK;
 }

@@ -6,7 +6,7 @@
 #include "screen/screen.h"
 #include "screen/screen_prepare.h"
 
-/* ---- Shadows (screen_shadow.c) --------------------------------------------------------------- */
+/* ---- Shadows (screen_shadow.c, screen_cast.c) ------------------------------------------------ */
 
 /* Shadows: rows of few columns that are never farther apart than the rows themselves.
  *
@@ -58,8 +58,9 @@ kin_shadow kin_shadow_sieve_shape(const kin_frame *frame);
 void kin_shadow_learn_plan(kin_layout *plan, const kin_set *set, int64_t k, int32_t threads,
                            kin_shadow *shape, kin_shadow *sieve);
 void kin_shadow_plan(kin_layout *plan, kin_shadow *shape);
-void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, kin_set *cast,
-                          int32_t threads);
+/* rows: the set of those that are cast. */
+void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, const kin_set *rows,
+                          kin_set *cast, int32_t threads);
 void kin_shadow_free(kith_ctx *ctx, kin_shadow *shadow);
 
 /* ---- The corpus ------------------------------------------------------------------------------ */
@@ -214,11 +215,11 @@ typedef struct kin_axes {
     double *axes;     /* count x wide */
     float *basis;     /* wide x padded: the same, as it is multiplied with */
     float *rows;      /* rows_all x wide */
-    float *columns;   /* wide x sample */
+    float *columns;   /* for each thread KIN_PROJECT_ROWS x sample; spare */
     float *images;    /* rows_all x padded: rows in the basis */
     double *lengths;  /* rows_all: their squares */
     double *values;   /* for each thread wide; spare */
-    double *mix;      /* count x count; spare */
+    double *mix;      /* count x count, rounded up; spare */
     float *rests;     /* rows_all x steps: lengths of what 0, KIN_AXES_STEP, ... axes leave */
     double *sums;     /* for each thread KIN_PROJECT_ROWS x padded; spare */
     int32_t threads;
@@ -236,7 +237,7 @@ typedef struct kin_axes_points {
 
 /* count axes, at most as many as there are columns, and the images of the sample and of `more`
  * further rows. The same on every machine but for the last bits, whatever the threads. Nearly
- * orthonormal, which kin_axes_mix makes them in full. */
+ * orthonormal. */
 kith_status kin_axes_make(kith_ctx *ctx, const kin_axes_points *points, int32_t count,
                           const uint32_t *further, int64_t more, kin_axes *axes);
 void kin_axes_free(kith_ctx *ctx, kin_axes *axes);
@@ -264,7 +265,7 @@ kith_status kin_axes_run_test(kith_ctx *ctx, const kin_axes *axes, const kin_axe
 kith_status kin_axes_mix(kith_ctx *ctx, int32_t count, kin_axes *axes);
 /* The shadow of row i of the sample: count + 1 values. */
 void kin_axes_shadow(const kin_axes *axes, int64_t i, double *values);
-/* |BtB - 1| of the basis, at most. Writes over axes. */
+/* |(BtB)^1/2 - 1| of the basis, at most. Writes over axes and mix. */
 double kin_axes_skew(kin_axes *axes);
 
 #endif

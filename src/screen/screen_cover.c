@@ -6,7 +6,16 @@
 
 #include <float.h>
 
-enum { LANES = 16, SMALL = 1024 };
+enum {
+    LANES = 16,
+    SMALL = 1024,
+    SAMPLE = 32,   /* coarse tiles */
+    ASKED_OF = 24, /* one of so many of their rows */
+    CENTRE_OF = 12 /* where there are no balls, one row of so many */
+};
+/* Of pairs of tiles, those that must be apart: balls take some hundredths of the screen, and rule
+ * out less than a sample says. */
+static const double LEAST_APART = 0.05;
 
 static const int64_t steps[2] = {KIN_FINE_STEP, KIN_COARSE_STEP};
 
@@ -15,6 +24,9 @@ typedef struct covering {
     kin_cover *cover;
     int64_t wide;   /* doubles of an expanded row */
     double *values; /* by thread: a tile's rows, in the frame, and one row more */
+    int64_t apart;  /* from a coarse tile that is covered to the next */
+    int64_t step;   /* from a row that is read to the next; 1: with balls */
+    double near[SAMPLE];
     const kin_round_ops *ops;
     int32_t threads;
 } covering;
@@ -65,20 +77,22 @@ static void cover_rows(const covering *c, const double *values, int64_t rows, do
     *radius = up(sqrt(most) * KIN_BOUND_WIDEN + moved + 0x1p-60);
 }
 
-static kith_status cover_tile(void *arg, int64_t task, int32_t thread)
+static kith_status cover_tile(void *arg, int64_t number, int32_t thread)
 {
     const covering *c = arg;
     kin_cover *cover = c->cover;
+    const int64_t task = number * c->apart;
     double *values = c->values + (int64_t)thread * (KIN_COARSE_STEP + 1) * c->wide;
     const int64_t first = task * KIN_COARSE_STEP;
     const int64_t rows = kin_min_i64(KIN_COARSE_STEP, c->set->points - first);
-    for (int64_t row = 0; row < rows; row++) {
-        load_row(c, first + row, values + row * c->wide);
+    const int64_t read = kin_ceil_div(rows, c->step);
+    for (int64_t i = 0; i < read; i++) {
+        load_row(c, first + i * c->step, values + i * c->wide);
     }
     double *sums = values + KIN_COARSE_STEP * c->wide;
-    cover_rows(c, values, rows, sums, cover->centres[KIN_COVER_COARSE] + task * cover->wide,
+    cover_rows(c, values, read, sums, cover->centres[KIN_COVER_COARSE] + task * cover->wide,
                &cover->radii[KIN_COVER_COARSE][task]);
-    for (int64_t row = 0; row < rows; row += KIN_FINE_STEP) {
+    for (int64_t row = 0; row < rows && c->step == 1; row += KIN_FINE_STEP) {
         const int64_t tile = (first + row) / KIN_FINE_STEP;
         cover_rows(c, values + row * c->wide, kin_min_i64(KIN_FINE_STEP, rows - row), sums,
                    cover->centres[KIN_COVER_FINE] + tile * cover->wide,
@@ -137,8 +151,49 @@ void kin_cover_plan(kin_layout *plan, const kin_set *set, int32_t threads, kin_c
     kin_layout_passing(plan, name_tiles, &c);
 }
 
-kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
+/* A tile of the sample, and how far the nearest in it are of its loneliest row of some: no farther
+ * than reaches will be, where near rows stand together. */
+static kith_status try_tile(void *arg, int64_t number, int32_t thread)
 {
+    covering *c = arg;
+    const double *values = c->values + (int64_t)thread * (KIN_COARSE_STEP + 1) * c->wide;
+    double most = 0.0;
+    KIN_TRY(cover_tile(arg, number, thread));
+    for (int64_t row = 0; row < KIN_COARSE_STEP; row += ASKED_OF) {
+        double least = INFINITY;
+        for (int64_t i = 0; i < KIN_COARSE_STEP; i++) {
+            const double far =
+                c->ops->distance_sq64(values + row * c->wide, values + i * c->wide, c->wide);
+            least = i != row && far < least ? far : least;
+        }
+        most = fmax(most, least);
+    }
+    c->near[number] = c->set->frame->bound == KIN_BOUND_INTEGER ? most : sqrt(most);
+    return KITH_OK;
+}
+
+/* Whether balls would do next to nothing for a graph. */
+static kith_status try_some(kith_ctx *ctx, covering *c, int64_t tasks, bool *vain)
+{
+    int64_t apart = 0;
+    c->apart = tasks / SAMPLE;
+    KIN_TRY(kin_parallel(ctx, "prepare", SAMPLE, try_tile, c));
+    for (int64_t i = 0; i < SAMPLE; i++) {
+        for (int64_t j = 0; j < SAMPLE; j++) {
+            const int64_t fine = j * c->apart * (KIN_COARSE_STEP / KIN_FINE_STEP);
+            apart +=
+                kin_cover_apart(c->set, c->ops, (kin_cover_tile){c->cover, i * c->apart},
+                                (kin_cover_tile){c->cover, fine}, fmax(c->near[i], c->near[j]));
+        }
+    }
+    *vain = (double)apart < LEAST_APART * SAMPLE * SAMPLE;
+    c->apart = 1;
+    return KITH_OK;
+}
+
+kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, bool graph, kin_cover *cover)
+{
+    bool vain = false;
     memset(cover, 0, sizeof *cover);
     if (!worth_it(set)) {
         return KITH_OK;
@@ -146,9 +201,18 @@ kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
     covering c = covering_of(set, ctx->threads, cover);
     const int64_t tasks = kin_ceil_div(set->points, KIN_COARSE_STEP);
     c.ops = kin_round_get(ctx->isa);
+    c.apart = 1;
+    c.step = 1;
     KIN_HOLD(hold, ctx);
     KIN_TRY(kin_layout_make(ctx, name_arrays, &c, "centres of tiles", &cover->block));
     kith_status status = kin_hold_layout(&hold, name_tiles, &c, "a tile of rows");
+    if (graph && tasks > SAMPLE) {
+        KIN_THEN(status, try_some(ctx, &c, tasks, &vain));
+    }
+    if (vain) {
+        c.step = CENTRE_OF;
+        cover->radii[KIN_COVER_FINE] = NULL;
+    }
     KIN_THEN(status, kin_parallel(ctx, "prepare", tasks, cover_tile, &c));
     if (status != KITH_OK) {
         kin_cover_free(ctx, cover);

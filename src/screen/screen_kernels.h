@@ -104,7 +104,7 @@ typedef struct kin_screen_gpu_cast {
     const float *mean;      /* columns of the set */
     const float *basis;     /* columns x KIN_SCREEN_GPU_MOST_AXES, zeros behind the axes */
     int32_t axes;           /* below KIN_SCREEN_GPU_MOST_AXES */
-    double skew;            /* |BtB - 1| of the basis, at most */
+    double skew;            /* |(BtB)^1/2 - 1| of the basis, at most */
     float *values;          /* points x (axes + 1) */
     float *off;             /* points */
 } kin_screen_gpu_cast;

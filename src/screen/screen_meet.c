@@ -321,7 +321,8 @@ enum { TESTS_TO_JUDGE = 2048, LEAST_SHARE = 32, REST = 64 };
 
 static bool tests_tiles(const kin_meet *r, kin_meet_work *w)
 {
-    if (r->row.cover == NULL || r->row.cover->wide == 0 || r->point.cover->wide == 0) {
+    if (r->row.cover == NULL || r->row.cover->wide == 0 || r->point.cover->wide == 0 ||
+        r->point.cover->radii[KIN_COVER_FINE] == NULL) {
         return false;
     }
     if (r->take == NULL && w->resting > 0) {

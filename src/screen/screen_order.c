@@ -29,6 +29,7 @@ enum {
     SAMPLES = 16, /* rows of which axes are found go so many times into all */
     SAMPLE = 128, /* rows that a direction is estimated from */
     POWER_STEPS = 4,
+    AHEAD = 8,
     ROWS_A_TASK = 64
 };
 /* Products of a graph of the rows, of which axes take some hundredths. */
@@ -63,6 +64,30 @@ static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
     return KITH_OK;
 }
 
+/* A row less its mean, in units of the axes' scale; bytes as they are, for whom both are as good.
+ */
+static void load_row(const sketching *s, int64_t row, double *values, float *to)
+{
+    const kith_matrix *m = &s->rows->matrix;
+    const void *from = (const unsigned char *)m->data + row * m->stride_bytes;
+    if (m->dtype == KITH_U8 && s->rows->transforms == NULL) {
+        const uint8_t *bytes = from;
+        for (int64_t c = 0; c < m->cols; c++) {
+            to[c] = (float)bytes[c];
+        }
+    } else if (m->dtype == KITH_I8 && s->rows->transforms == NULL) {
+        const int8_t *bytes = from;
+        for (int64_t c = 0; c < m->cols; c++) {
+            to[c] = (float)bytes[c];
+        }
+    } else {
+        (void)kin_metric_load(s->distance, s->rows, row, values);
+        for (int64_t c = 0; c < s->distance->cols; c++) {
+            to[c] = (float)((values[c] - s->axes->mean[c]) * s->scale);
+        }
+    }
+}
+
 static kith_status project_rows(void *arg, int64_t task, int32_t thread)
 {
     const sketching *s = arg;
@@ -73,10 +98,7 @@ static kith_status project_rows(void *arg, int64_t task, int32_t thread)
     const int64_t first = task * KIN_PROJECT_ROWS;
     const int64_t count = kin_min_i64(KIN_PROJECT_ROWS, s->count - first);
     for (int64_t r = 0; r < count; r++) {
-        (void)kin_metric_load(s->distance, s->rows, s->order[first + r], values);
-        for (int64_t c = 0; c < s->distance->cols; c++) {
-            rows[r * a->wide + c] = (float)((values[c] - a->mean[c]) * s->scale);
-        }
+        load_row(s, s->order[first + r], values, rows + r * a->wide);
     }
     a->ops->project(rows, a->basis, a->wide, SKETCH, sums);
     for (int64_t i = 0; i < count * SKETCH; i++) {
@@ -104,15 +126,27 @@ static const float *sketch_of(const halving *h, int64_t i)
     return h->sketches + (int64_t)h->index[i] * SKETCH;
 }
 
+typedef float lanes_t __attribute__((vector_size(LANES * sizeof(float))));
+
 static float dot(const float *a, const float *b)
 {
-    float sums[LANES] = {0.0F};
+    lanes_t sum = {0.0F};
     for (int j = 0; j < SKETCH; j += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            sums[lane] += a[j + lane] * b[j + lane];
-        }
+        lanes_t x;
+        lanes_t y;
+        memcpy(&x, a + j, sizeof x);
+        memcpy(&y, b + j, sizeof y);
+        sum += x * y;
     }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static void add(const float *restrict x, const float *restrict less, float times,
+                float *restrict to)
+{
+    for (int j = 0; j < SKETCH; j++) {
+        to[j] += times * (x[j] - less[j]);
+    }
 }
 
 /* The direction of largest spread of a sample of a part, by power iteration on its covariance. A
@@ -120,12 +154,10 @@ static float dot(const float *a, const float *b)
 static void choose_direction(const halving *h, part p, float *direction)
 {
     const int64_t sample = kin_min_i64(p.count, SAMPLE);
+    static const float zeros[SKETCH];
     float mean[SKETCH] = {0.0F};
     for (int64_t i = 0; i < sample; i++) {
-        const float *x = sketch_of(h, p.first + i * p.count / sample);
-        for (int j = 0; j < SKETCH; j++) {
-            mean[j] += x[j] / (float)sample;
-        }
+        add(sketch_of(h, p.first + i * p.count / sample), zeros, 1.0F / (float)sample, mean);
     }
     for (int j = 0; j < SKETCH; j++) {
         direction[j] = 1.0F + (float)j / SKETCH;
@@ -135,10 +167,7 @@ static void choose_direction(const halving *h, part p, float *direction)
         const float offset = dot(mean, direction);
         for (int64_t i = 0; i < sample; i++) {
             const float *x = sketch_of(h, p.first + i * p.count / sample);
-            const float along = dot(x, direction) - offset;
-            for (int j = 0; j < SKETCH; j++) {
-                next[j] += along * (x[j] - mean[j]);
-            }
+            add(x, mean, dot(x, direction) - offset, next);
         }
         const float length = sqrtf(dot(next, next));
         if (!(length > 0.0F) || !isfinite(length)) {
@@ -165,6 +194,7 @@ static kith_status halve(void *arg, int64_t task, int32_t thread)
     choose_direction(h, p, direction);
     uint64_t *words = h->words + p.first;
     for (int64_t i = 0; i < p.count; i++) {
+        __builtin_prefetch(sketch_of(h, p.first + kin_min_i64(i + AHEAD, p.count - 1)));
         const float along = dot(sketch_of(h, p.first + i), direction);
         uint32_t bits;
         memcpy(&bits, &along, sizeof bits);

@@ -56,7 +56,9 @@ typedef struct kin_shadow {
     int64_t padded; /* axes, rounded up */
     double *mean;   /* wide: what is subtracted from rows, which are then in units of their frame */
     float *basis;   /* wide x padded */
-    double skew;    /* |BtB - 1|, at most */
+    double skew;    /* |(BtB)^1/2 - 1|, at most */
+    double grid;    /* of bytes that a unit multiplies: the mean is whole numbers, and so is the
+                       basis times this, of 16 bits, whose products with a row are of 32; or 0 */
     double *middle; /* axes + 1, rounded up: the mean shadow */
     kin_frame frame;
     void *block;

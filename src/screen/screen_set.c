@@ -90,36 +90,36 @@ static void pack_bf16(const float *values, int32_t groups, uint32_t *words)
     }
 }
 
-/* 8-bit rows as they are; u8 moves by 128 into s8, which changes no difference. So few columns
- * (screen_frame.c) leave room for sums of squares in 32 bits. */
-static row_facts take_integers(const kin_set *set, const unsigned char *row, int32_t *values)
+/* A row of bytes as it is; u8 moves by 128 into s8, which changes no difference. So few columns
+ * (screen_frame.c) leave room for sums of squares in 32 bits. rounded: room for the row. */
+static row_facts take_row(const kin_set *set, int64_t row, int16_t *rounded, uint32_t *words)
 {
+    const kith_matrix *m = &set->rows->matrix;
+    const unsigned char *from = (const unsigned char *)m->data + row * m->stride_bytes;
     const int32_t cols = set->frame->cols;
-    const int32_t padded = set->frame->groups * kin_tile_group_size(set->frame->kernel->type);
-    const uint8_t flip = set->rows->matrix.dtype == KITH_U8 ? SHIFT_U8 : 0;
+    const size_t bytes = (size_t)set->frame->groups * sizeof *words;
+    const uint8_t flip = m->dtype == KITH_U8 ? SHIFT_U8 : 0;
     int32_t sum = 0;
     int32_t squares = 0;
     for (int32_t i = 0; i < cols; i++) {
-        const int16_t value = (int8_t)(row[i] ^ flip);
-        values[i] = value;
+        const int16_t value = (int8_t)(from[i] ^ flip);
         sum += value;
         squares += value * value;
     }
-    for (int32_t i = cols; i < padded; i++) {
-        values[i] = 0;
+    if (set->frame->kernel->type == KIN_TILE_S8) {
+        unsigned char *to = (unsigned char *)words;
+        memset(to, SHIFT_U8, bytes);
+        for (int32_t i = 0; i < cols; i++) {
+            to[i] = from[i] ^ flip ^ SHIFT_U8;
+        }
+    } else {
+        memset(rounded, 0, bytes);
+        for (int32_t i = 0; i < cols; i++) {
+            rounded[i] = (int8_t)(from[i] ^ flip);
+        }
+        memcpy(words, rounded, bytes);
     }
     return (row_facts){(double)squares, (double)sum, 0.0, false};
-}
-
-/* A row of bytes into words. rounded: room for the row. */
-static row_facts take_row(const kin_set *set, int64_t row, void *rounded, uint32_t *words)
-{
-    const unsigned char *data = set->rows->matrix.data;
-    const row_facts facts =
-        take_integers(set, data + row * set->rows->matrix.stride_bytes, rounded);
-    (set->frame->kernel->type == KIN_TILE_S8 ? pack_s8 : pack_s16)(rounded, set->frame->groups,
-                                                                   words);
-    return facts;
 }
 
 /* Distances: rows are drawn into a ball, and clamped to a box. Neither takes two rows farther apart
@@ -287,7 +287,7 @@ static kith_status make_some(void *arg, int64_t part, int32_t thread)
         const int64_t p = first + i;
         if (p < set->points) {
             row_facts facts = frame->bound == KIN_BOUND_INTEGER
-                                  ? take_row(set, set->ids[p], rounded, words)
+                                  ? take_row(set, set->ids[p], (int16_t *)rounded, words)
                                   : round_row(m, values + i * m->wide, rounded, words);
             facts.lost += off[i] / frame->scale * KIN_BOUND_WIDEN;
             set_facts(set, p, &facts, &m->worst[thread * WORST_APART]);

@@ -161,15 +161,18 @@ static inline bool kin_set_proves(const kin_set *set, int64_t position)
 typedef struct kin_cover {
     int64_t wide;      /* floats of a centre; 0: there is no cover, nothing can be skipped */
     float *centres[2]; /* of fine and of coarse tiles, in units of the frame */
-    float *radii[2];   /* largest |a - centre| of the tile's rows, rounded up */
+    float *radii[2];   /* largest |a - centre| of the tile's rows, rounded up; of
+                          fine tiles NULL: there are no balls */
     void *block;       /* all of them; NULL: they are a view of a file */
 } kin_cover;
 
 /* A fine tile of points is skipped for a coarse tile of rows. */
 enum { KIN_COVER_FINE = 0, KIN_COVER_COARSE = 1, KIN_FINE_STEP = 32, KIN_COARSE_STEP = 96 };
 
-/* Products have no triangle inequality, and small sets nothing to skip: their cover is empty. */
-kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover);
+/* Products have no triangle inequality, and small sets nothing to skip: their cover is empty.
+ * graph: where a sample of the set's tiles says that hardly any are apart, it has centres of coarse
+ * tiles alone, of a few of their rows. */
+kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, bool graph, kin_cover *cover);
 void kin_cover_free(kith_ctx *ctx, kin_cover *cover);
 /* Floats of a centre of rows of `cols` components. */
 int64_t kin_cover_wide(int32_t cols);

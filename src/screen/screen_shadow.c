@@ -283,6 +283,29 @@ static void set_frame(const kin_axes *a, const kin_prepared *corpus, const kin_t
     s->frame = frame_of(&corpus->distance, kernel, a->count, &stats);
 }
 
+/* What multiplies bytes is whole numbers (screen_cast.c): of two digits that are bytes, and so that
+ * sums of their products with 128 are below 2^31. */
+static double set_whole(const kin_axes *a)
+{
+    static const double MOST = 32512.0;
+    static const double MOST_SUM = 0x1p23;
+    double most = 0x1p-10;
+    for (int32_t j = 0; j < a->count; j++) {
+        double sum = 0.0;
+        for (int64_t c = 0; c < a->wide; c++) {
+            const double x = fabs((double)a->basis[c * a->padded + j]);
+            sum += x;
+            most = fmax(most, x);
+        }
+        most = fmax(most, sum * (MOST / MOST_SUM));
+    }
+    const double grid = ldexp(1.0, ilogb(MOST / most));
+    for (int64_t i = 0; i < a->wide * a->padded; i++) {
+        a->basis[i] = (float)(nearbyint((double)a->basis[i] * grid) / grid);
+    }
+    return grid;
+}
+
 /* Of the first axes. */
 static kith_status make_one(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_choice choice,
                             kin_axes *axes, kin_shadow *shadow)
@@ -290,6 +313,9 @@ static kith_status make_one(kith_ctx *ctx, const kin_prepared *corpus, kin_shado
     kin_shadow made = shape_of(choice.axes, corpus->distance.cols);
     made.tiles = choice.tiles;
     KIN_TRY(kin_axes_mix(ctx, choice.axes, axes));
+    made.grid = corpus->frame.bound == KIN_BOUND_INTEGER && corpus->frame.kernel->multiply != NULL
+                    ? set_whole(axes)
+                    : 0.0;
     KIN_TRY(kin_layout_make(ctx, name_shadow, &made, "a basis", &made.block));
     set_frame(axes, corpus, choice.kernel, &made);
     memcpy(made.mean, axes->mean, (size_t)axes->wide * sizeof *axes->mean);
@@ -431,110 +457,4 @@ void kin_shadow_free(kith_ctx *ctx, kin_shadow *shadow)
 {
     kin_free(ctx, shadow->block);
     memset(shadow, 0, sizeof *shadow);
-}
-
-/* ---- Rows ------------------------------------------------------------------------------------ */
-
-/* Values of a row's shadow, and e of it. */
-static double shadow_of(const kin_shadow *s, const double *image, double length_sq, double *values)
-{
-    double image_sq = 0.0;
-    for (int32_t j = 0; j < s->axes; j++) {
-        values[j] = image[j];
-        image_sq += image[j] * image[j];
-    }
-    if (!(length_sq < 0x1p100)) { /* only a query far outside its corpus: fp32 does not hold it */
-        memset(values, 0, (size_t)(s->axes + 1) * sizeof *values);
-        return INFINITY;
-    }
-    values[s->axes] = kin_bound_shadow_rest(length_sq, image_sq);
-    return kin_bound_shadow_error(length_sq, values[s->axes], s->skew, s->axes,
-                                  KIN_PROJECT_STEP + 2);
-}
-
-typedef struct casting {
-    const kin_shadow *shadow;
-    const kin_prepared *prepared;
-    const uint32_t *ids;
-    const kin_round_ops *ops;
-    float *rows;    /* for each thread: KIN_PROJECT_ROWS x wide, */
-    double *images; /* x padded, */
-    double *values; /* wide */
-    int32_t threads;
-} casting;
-
-static void name_casting(kin_layout *layout, void *job)
-{
-    casting *c = job;
-    const uint64_t threads = (uint64_t)c->threads;
-    const uint64_t wide = (uint64_t)c->shadow->wide;
-    const uint64_t padded = (uint64_t)c->shadow->padded;
-    c->rows = kin_layout_zeros(layout, threads * KIN_PROJECT_ROWS * wide, sizeof *c->rows);
-    c->images = kin_layout_array(layout, threads * KIN_PROJECT_ROWS * padded, sizeof *c->images);
-    c->values = kin_layout_zeros(layout, threads * wide, sizeof *c->values);
-}
-
-/* |x|^2 of a row less the mean, which goes to `row` in fp32. */
-static double load_row(const casting *c, uint32_t id, double *values, float *row)
-{
-    const kin_shadow *s = c->shadow;
-    const int64_t cols = kin_round_up(c->prepared->distance.cols, KIN_METRIC_LANES);
-    double sum[KIN_METRIC_LANES] = {0.0};
-    (void)kin_metric_load(&c->prepared->distance, &c->prepared->rows, id, values);
-    for (int64_t i = 0; i < cols; i += KIN_METRIC_LANES) {
-        for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-            const double x = (values[i + lane] - s->mean[i + lane]) / c->prepared->frame.scale;
-            sum[lane] += x * x;
-            row[i + lane] = (float)x;
-        }
-    }
-    double all = 0.0;
-    for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-        all += sum[lane];
-    }
-    return all;
-}
-
-static void cast_some(void *arg, int32_t thread, int64_t first, int64_t count, double *values,
-                      double *off)
-{
-    const casting *c = arg;
-    const kin_shadow *s = c->shadow;
-    float *rows = c->rows + (int64_t)thread * KIN_PROJECT_ROWS * s->wide;
-    double *images = c->images + (int64_t)thread * KIN_PROJECT_ROWS * s->padded;
-    double length_sq[KIN_PROJECT_ROWS];
-    for (int64_t r = 0; r < count; r++) {
-        length_sq[r] =
-            load_row(c, c->ids[first + r], c->values + thread * s->wide, rows + r * s->wide);
-    }
-    c->ops->project(rows, s->basis, s->wide, s->padded, images);
-    for (int64_t r = 0; r < count; r++) {
-        off[r] = shadow_of(s, images + r * s->padded, length_sq[r],
-                           values + r * kin_set_wide(&s->frame));
-    }
-}
-
-kith_status kin_shadow_cast(kith_ctx *ctx, const kin_shadow *shadow, const kin_prepared *prepared,
-                            const uint32_t *ids, int64_t points, kin_set *set)
-{
-    _Static_assert((int)KIN_SET_AT_ONCE == (int)KIN_PROJECT_ROWS, "rows that are cast together");
-    casting c = {.shadow = shadow,
-                 .prepared = prepared,
-                 .ids = ids,
-                 .ops = kin_round_get(ctx->isa),
-                 .threads = ctx->threads};
-    const kin_set_source source = {cast_some, &c};
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_layout(&hold, name_casting, &c, "rows in a basis"));
-    return kin_set_make_from(ctx, &shadow->frame, &source, points, set);
-}
-
-void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, kin_set *cast, int32_t threads)
-{
-    casting c = {.shadow = shape, .threads = threads};
-    const uint64_t before = kin_layout_mark(plan);
-    kin_layout_block(plan, name_casting, &c);
-    kin_set_plan(plan, cast, threads);
-    kin_layout_back(plan, before);
-    kin_set_plan(plan, cast, threads);
 }

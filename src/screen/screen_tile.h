@@ -45,6 +45,7 @@ enum {
     KIN_LINE_STEP = 16,
     KIN_TILE_KEPT = 16 * 256, /* pairs that a kernel may keep back until it ends */
     KIN_TILE_SOME = 8,        /* rows that a kernel takes some of together, at most */
+    KIN_MULTIPLY_PANELS = 2,
     KIN_GATE_GROUPS = 16,
     KIN_GATE_STRIP = 16,
     KIN_GATE_PANELS = 2,
@@ -174,6 +175,9 @@ typedef struct kin_tile_kernel {
     /* As run, of some rows with one panel; rows from pack_some, as pack, one behind another. */
     void (*pack_some)(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows);
     void (*some)(const kin_tile_job *job);
+    /* NULL, or of integers: products of all rows with the job's first KIN_MULTIPLY_PANELS panels,
+     * whose starts are zeros, by panel, row and point. No log is written. */
+    void (*multiply)(const kin_tile_job *job, kin_word *products);
 } kin_tile_kernel;
 
 #define KIN_TILE_KERNEL(TYPE, type, NAME, isa) extern const kin_tile_kernel kin_tile_##type##_##isa;
@@ -301,6 +305,9 @@ typedef struct kin_round_ops {
     float (*distance_sq)(const float *a, const float *b, int64_t wide);
     /* The same of doubles, in double; wide a multiple of 8. */
     double (*distance_sq64)(const double *a, const double *b, int64_t wide);
+    /* Sum of a[i] b[i], and own[i] -= times * from[i]; wide a multiple of 8. */
+    double (*dot64)(const double *a, const double *b, int64_t wide);
+    void (*subtract64)(double times, const double *from, int64_t wide, double *own);
     /* out[r * axes + j] = sum over i of rows[r * wide + i] basis[i * axes + j] for
      * KIN_PROJECT_ROWS; axes a multiple of 32, wide of KIN_PROJECT_STEP. Each KIN_PROJECT_STEP
      * products are summed in fp32, one behind the other, their sums in double. */

@@ -70,5 +70,5 @@ const kin_tile_kernel kin_tile_s8_dotprod = {"s8 dotprod", KIN_TILE_S8, KIN_ISA_
                                              ROWS_u8,      1,           u8_pack,
                                              u8_run,       u8_lines,    1.0,
                                              NULL,         NULL,        NULL,
-                                             NULL};
+                                             NULL,         NULL};
 #endif

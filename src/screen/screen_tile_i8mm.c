@@ -126,5 +126,5 @@ static inline int32x4_t pair_s8(int32x4_t acc, int32x4_t row, int32x4_t point)
 
 const kin_tile_kernel kin_tile_s8_i8mm = {
     "s8 i8mm", KIN_TILE_S8, KIN_ISA_I8MM, TILE_ROWS, GROUP_STEP, s8_pack, s8_run,
-    s8_lines,  0.5,         NULL,         NULL,      NULL,       NULL};
+    s8_lines,  0.5,         NULL,         NULL,      NULL,       NULL,    NULL};
 #endif

@@ -20,7 +20,8 @@ enum { CROWD = 40 };
 
 static void fill_own(const test_rows *rows, int shape, uint64_t *seed)
 {
-    const bool bytes = rows->matrix.dtype == KITH_U8;
+    const bool bytes = kith_dtype_bytes(rows->matrix.dtype) == 1;
+    const double middle = rows->matrix.dtype == KITH_U8 ? 128.0 : 0.0;
     for (int64_t row = 0; row < rows->matrix.rows; row++) {
         double factor[4];
         for (int i = 0; i < 4; i++) {
@@ -50,7 +51,7 @@ static void fill_own(const test_rows *rows, int shape, uint64_t *seed)
             default:
                 x = test_uniform(seed) < 0.5 ? 1.0 : -1.0;
             }
-            test_rows_set(rows, row, col, bytes ? rint(128.0 + 30.0 * x) : x);
+            test_rows_set(rows, row, col, bytes ? rint(middle + 30.0 * x) : x);
         }
     }
 }

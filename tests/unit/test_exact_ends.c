@@ -92,11 +92,51 @@ static void test_tiles_apart(void **unused)
     printf("no tile is skipped at its least distance, %d are at half of it\n", skipped);
 }
 
+/* A graph's tiles have balls where they may be apart, and centres in any case. */
+static void test_balls_in_vain(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 6000, COLS = 20 };
+    float *points = malloc((size_t)ROWS * COLS * sizeof *points);
+    assert_non_null(points);
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
+    for (int clusters = 0; clusters < 2; clusters++) {
+        uint64_t state = 5;
+        for (int i = 0; i < ROWS; i++) {
+            for (int j = 0; j < COLS; j++) {
+                const double centre = clusters != 0 ? 9.0 * (double)((i % 20 * 7 + j * 3) % 11) : 0;
+                points[i * COLS + j] = (float)(centre + uniform(&state));
+            }
+        }
+        const kith_matrix m = {.data = points,
+                               .rows = ROWS,
+                               .stride_bytes = COLS * (int64_t)sizeof *points,
+                               .cols = COLS,
+                               .dtype = KITH_F32};
+        const kin_distance d = {.metric = KITH_SQEUCLIDEAN, .cols = COLS, .isa = kin_cpu_best()};
+        kin_prepared p;
+        assert_int_equal(kin_prepare_rows(ctx, &m, &d, "points", 0, &p), KITH_OK);
+        p.graph = true;
+        assert_int_equal(kin_prepare_corpus(ctx, false, 10, &p), KITH_OK);
+        const kin_cover *c = &p.cover;
+        assert_int_equal(c->radii[KIN_COVER_FINE] != NULL, clusters);
+        for (int64_t tile = 0; tile < ROWS / KIN_COARSE_STEP; tile++) {
+            const float *centre = c->centres[KIN_COVER_COARSE] + tile * c->wide;
+            assert_true(centre[0] != 0.0F && fabsf(centre[0]) * (float)p.frame.scale < 99.0F);
+        }
+        kin_prepared_free(ctx, &p);
+    }
+    kith_ctx_free(ctx);
+    free(points);
+    printf("rows of one box have centres, those of twenty clusters balls, too\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error_has_no_side),
         cmocka_unit_test(test_tiles_apart),
+        cmocka_unit_test(test_balls_in_vain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static int64_t broken_pairs(const kin_prepared *p, const kin_set *cast)
     for (int64_t a = 0; a < rows; a++) {
         for (int64_t b = 0; b < a; b++) {
             const double lost =
-                ((double)cast->lost[a] + (double)cast->lost[b]) * cast->frame->scale;
+                (kin_set_row(cast, a).lost + kin_set_row(cast, b).lost) * cast->frame->scale;
             const double most = distance_of_rows(p, values, a, b) + lost;
             const double found = distance_of_shadows(cast, shadows + a * axes, shadows + b * axes);
             broken += found > most * (1.0 + 0x1p-40);
@@ -139,6 +139,37 @@ static void theorem(void **state)
     kith_ctx_free(ctx);
     printf("%d bases of 1 to all axes, rows of every shape: no shadow is farther than its row\n",
            cases);
+}
+
+/* Where words of bytes are multiplied by the unit, and where they are not. */
+static void theorem_of_bytes(void **state)
+{
+    (void)state;
+    static const int32_t axes[] = {1, COLS / 2, COLS};
+    int cases = 0;
+    int64_t broken = 0;
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        if (!kin_cpu_has((kin_isa)isa)) {
+            continue;
+        }
+        kith_ctx *ctx = test_ctx((kin_isa)isa, 2);
+        for (int shape = isa % 2; shape < SHAPES; shape += 2) {
+            test_rows rows = test_shadow_rows((shape / 2 + isa) % 2 == 0 ? KITH_U8 : KITH_I8,
+                                              POINTS, COLS, shape, (uint64_t)shape + 1);
+            kin_prepared p;
+            test_shadow_prepare(ctx, &rows, KITH_SQEUCLIDEAN, &p);
+            for (int i = 0; i < 3 && p.groups.count > 0; i++) {
+                assert_int_equal(check_shadows(ctx, &p, axes[i], 1.0), 0);
+                cases++;
+            }
+            broken += p.groups.count > 0 ? check_shadows(ctx, &p, 8, 1.05) : 0;
+            kin_prepared_free(ctx, &p);
+            test_rows_free(&rows);
+        }
+        kith_ctx_free(ctx);
+    }
+    assert_true(broken > 0);
+    printf("%d bases of bytes, every processor: no shadow is farther than its row\n", cases);
 }
 
 static void spoiled_basis(void **state)
@@ -545,9 +576,10 @@ static void kept_corpora(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(theorem),       cmocka_unit_test(spoiled_basis),
-        cmocka_unit_test(same_searches), cmocka_unit_test(few_queries),
-        cmocka_unit_test(kept_corpora),  cmocka_unit_test(long_jobs),
+        cmocka_unit_test(theorem),       cmocka_unit_test(theorem_of_bytes),
+        cmocka_unit_test(spoiled_basis), cmocka_unit_test(same_searches),
+        cmocka_unit_test(few_queries),   cmocka_unit_test(kept_corpora),
+        cmocka_unit_test(long_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
