@@ -211,6 +211,7 @@ kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool rea
         if (reads && distance->metric != KITH_CUSTOM) {
             KIN_TRY(kin_prepare_know(ctx, &job->points, distance, &known));
         }
+        known.bytes = ctx->params.memory_limit == 0;
         plan_cpu(ctx, job, &request, known, plan);
     } else {
         const uint64_t bytes = kin_graph_gpu_bytes_on(gpu, &job->points, &request);

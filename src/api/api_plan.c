@@ -88,10 +88,11 @@ typedef struct planning {
 static kith_status know_rows(const planning *p, kin_rows_known *known)
 {
     const kin_distance *distance = &p->request->distance;
-    if (p->reads && (p->tree || kin_exact_job_screens(p->request))) {
-        return kin_prepare_know(p->ctx, p->corpus, distance, known);
-    }
     *known = kin_prepare_unknown(p->corpus, distance);
+    KIN_TRY(p->reads && (p->tree || kin_exact_job_screens(p->request))
+                ? kin_prepare_know(p->ctx, p->corpus, distance, known)
+                : KITH_OK);
+    known->bytes = p->ctx->params.memory_limit == 0;
     return KITH_OK;
 }
 

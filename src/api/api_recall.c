@@ -289,11 +289,15 @@ static kith_status solve_sample(kith_ctx *ctx, sampling *s, kith_recall *out)
 /* Lists that name their own rows have one neighbour less. */
 static bool names_itself(const kith_neighbors *graph)
 {
-    int64_t i = 0;
-    while (i < graph->rows * graph->k && graph->ids[i] != (uint32_t)(i / graph->k)) {
-        i++;
+    const uint32_t *ids = graph->ids;
+    for (int64_t row = 0; row < graph->rows; row++, ids += graph->k) {
+        for (int64_t i = 0; i < graph->k; i++) {
+            if (ids[i] == (uint32_t)row) {
+                return true;
+            }
+        }
     }
-    return i < graph->rows * graph->k;
+    return false;
 }
 
 static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,

@@ -309,10 +309,13 @@ kin_plan kin_plan_exact(const kith_matrix *corpus, const kith_matrix *queries,
     kith_matrix points = *corpus;
     kith_matrix asked = queries != NULL ? *queries : *corpus;
     bytes.corpus = &points;
+    bytes.known.equal = true; /* zeros of either sign are one byte */
+    bytes.known.counted = false;
     bytes.queries = queries != NULL ? &asked : NULL;
     kin_plan plan = plan_of(&rows);
-    if (plan.screens && kin_bytes_plan(&bytes.plan, &request->distance, threads, &points,
-                                       queries != NULL ? &asked : NULL)) {
+    if (plan.screens && known.bytes &&
+        kin_bytes_plan(&bytes.plan, &request->distance, threads, &points,
+                       queries != NULL ? &asked : NULL)) {
         const kin_plan taken = plan_of(&bytes);
         either(&plan, &taken);
     }

@@ -229,12 +229,15 @@ uint64_t kin_graph_bytes(const kith_matrix *points, const kin_graph_request *req
     const planning p = {points, &filled, known, threads, cheapest};
     const kin_request search = {.distance = request->distance, .k = request->k};
     const kin_plan exact = kin_plan_exact(points, NULL, &search, known, threads);
+    kin_rows_known floats = known;
+    floats.bytes = false; /* a descent takes rows as they are */
+    const kin_plan descends = kin_plan_exact(points, NULL, &search, floats, threads);
     const bool few = kin_graph_is_few(&filled, known.distinct);
     uint64_t bytes = control_bytes(points, &filled, known, threads);
     if (few) {
         return max_u64(bytes, few_bytes(&p, &exact));
     }
-    const uint64_t prepared = cheapest ? exact.least_prepared_bytes : exact.prepared_bytes;
+    const uint64_t prepared = cheapest ? descends.least_prepared_bytes : descends.prepared_bytes;
     const uint64_t many = kin_size_add(prepared, descent_bytes(&p));
     if (known.counted) {
         return max_u64(bytes, many);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sorts runs of positions by reach. A tile's test for the sake of its columns can only be as sharp
- * as the largest reach among those that share a gate (screen_gate.cuh); measured on 262,144
+ * as the largest reach among those that share a gate (screen_gate.h); measured on 262,144
  * Gaussian points, one gate a tile of unsorted columns lets six times the time pass in false
  * alarms.
  *

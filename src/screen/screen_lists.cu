@@ -15,8 +15,8 @@
  * and a radix selection over the list where it lies.
  */
 #include "gpu/gpu_stream.cuh"
-#include "screen/screen_gate.cuh"
 #include "screen/screen_list.cuh"
+#include "screen/screen_pair.cuh"
 
 enum {
     FEW_ENTRIES = 4, /* a lane; MOST_ENTRIES at most */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every body of the screen does with a pair once its product is known: the cost, its place in
- * the order of costs, and the precise test of both ends. The coarse test before it is
- * screen_gate.cuh.
+ * What every body of the screen does with a pair once its product is known: the coarse test of
+ * screen_gate.h as kernels call it, the cost, its place in the order of costs, and the precise test
+ * of both ends.
  *
  * A pair arrives as v = product - half_j, and cost = term_i + odd_j - 2 v. For floats that is one
  * rounding, since 2 v is exact: the "final subtraction" of E(q, c) in docs/notes/numerics.md.
@@ -12,10 +12,33 @@
 #define KIN_SCREEN_PAIR_CUH
 
 #include "screen/screen_cost.cuh"
+#include "screen/screen_gate.h"
 #include "screen/screen_kernels.h"
 
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+
+/* Rows from device memory, the worst of a tile as it lies in shared memory. */
+static __device__ __forceinline__ kin_gate_row kin_gate_row_of(const kin_screen_gpu_set &set,
+                                                               const kin_screen_gpu_lists &lists,
+                                                               uint32_t position)
+{
+    const kin_screen_gpu_facts facts = set.facts[position];
+    /* The half of a row is that of its term; set.half is the same number as a column. */
+    return kin_gate_row{set.half[position], facts.norm, facts.lost,
+                        kin_gate_far(set.frame.bound,
+                                     kin_screen_gpu_reach(&set.frame, lists.reach[position]),
+                                     facts.lost)};
+}
+
+template <kin_screen_gpu_type TYPE>
+static __device__ __forceinline__ kin_gate_test kin_gate_test_of(kin_bound_kind bound, float eps,
+                                                                 const kin_gate_row &row,
+                                                                 const kin_screen_gpu_worst &tile)
+{
+    const kin_bound_row worst = {(double)tile.norm, (double)tile.lost};
+    return kin_gate_make_test(TYPE, bound, eps, row, worst, tile.far);
+}
 
 /* A word as an accumulator of either type, and back. */
 static __device__ __forceinline__ float word_of(kin_screen_gpu_word w, float)

@@ -258,16 +258,6 @@ static kith_status take_both(kith_ctx *ctx, taking *t, kith_matrix taken[2], uin
     return take_rows(ctx, t, &taken[0], copy);
 }
 
-/* Beside copies of at most so much of what a limit leaves, a job of bytes fits where one of floats
- * does, whose lists are longer. */
-static bool has_room(const kith_ctx *ctx, uint64_t bytes)
-{
-    enum { PART = 4 };
-    const uint64_t limit = ctx->params.memory_limit;
-    const uint64_t held = atomic_load(&ctx->held_bytes);
-    return limit == 0 || (limit > held && bytes <= (limit - held) / PART);
-}
-
 /* Copies are the hold's where t->kinds says that there are types for them. */
 static kith_status take(kin_hold *hold, taking *t, kith_matrix taken[2])
 {
@@ -276,8 +266,7 @@ static kith_status take(kin_hold *hold, taking *t, kith_matrix taken[2])
     KIN_HOLD(rooms, hold->ctx);
     KIN_TRY(kin_hold_layout(&rooms, name_rooms, t, "rows as bytes"));
     KIN_TRY(take_both(hold->ctx, t, taken, NULL));
-    if (atomic_load(&t->kinds) == 0 || !has_room(hold->ctx, bytes)) {
-        atomic_store(&t->kinds, 0);
+    if (atomic_load(&t->kinds) == 0) {
         return KITH_OK;
     }
     KIN_TRY(kin_alloc(hold->ctx, &copy, bytes, 1, "rows as bytes"));
@@ -300,7 +289,7 @@ kith_status kin_bytes_take(kin_hold *hold, const kin_distance *distance, kith_ma
                 .ops = kin_round_get(hold->ctx->isa),
                 .wide = kin_round_up(corpus->cols, KIN_METRIC_LANES),
                 .threads = hold->ctx->threads};
-    if (!may_take(distance, corpus, asked)) {
+    if (hold->ctx->params.memory_limit != 0 || !may_take(distance, corpus, asked)) {
         return KITH_OK;
     }
     atomic_init(&t.kinds, kinds_of(corpus->dtype) & kinds_of(asked->dtype));

@@ -43,6 +43,7 @@ typedef struct kin_rows_known {
     bool equal;       /* rows may be equal */
     bool degenerate;  /* or degenerate */
     bool counted;     /* all this is so, not at most */
+    bool bytes;       /* floats may give way to copies of bytes (kin_bytes_take) */
 } kin_rows_known;
 
 /* What kin_groups_make holds, and leaves. */
@@ -120,8 +121,9 @@ void kin_prepared_hold(kin_hold *hold, kin_prepared *prepared);
 
 /* Where costs of bytes would be keys (kin_frame_is_integer), and all rows of both matrices hold
  * nothing but whole numbers of one byte's range, floats among them give way to copies of theirs,
- * which the hold has; such values need no check any more. Else, and where there is no memory for
- * copies, nothing is done. queries NULL: a graph. */
+ * which the hold has; such values need no check any more. Else, under a limit of memory, where
+ * floats alone may fit, and where there is no memory for copies, nothing is done. queries NULL: a
+ * graph. */
 kith_status kin_bytes_take(kin_hold *hold, const kin_distance *distance, kith_matrix *corpus,
                            kith_matrix *queries);
 /* What that holds and leaves where it does it, with the shapes that there are then; false: it never

@@ -18,7 +18,6 @@
  * pairs beside the products: one comparison a pair. Limits: positions below 2^32.
  */
 #include "gpu/gpu_stream.cuh"
-#include "screen/screen_gate.cuh"
 #include "screen/screen_mma.cuh"
 #include "screen/screen_pair.cuh"
 
@@ -69,7 +68,7 @@ typedef struct params {
     int32_t stages;
     int32_t resident; /* all slices of the rows stay */
     int32_t two_sided;
-    float eps; /* screen_gate.cuh */
+    float eps; /* screen_gate.h */
 } params;
 
 static_assert(sizeof(tile_facts) % CHUNK == 0, "copied in chunks");

@@ -5,7 +5,6 @@
 #ifndef KIN_SCREEN_WGMMA_BLOCK_CUH
 #define KIN_SCREEN_WGMMA_BLOCK_CUH
 
-#include "screen/screen_gate.cuh"
 #include "screen/screen_hopper.cuh"
 #include "screen/screen_pair.cuh"
 #include "screen/screen_start.h"
@@ -100,7 +99,7 @@ typedef struct params {
     int32_t resident;
     int32_t last_steps; /* products of 32 bytes in the last slice; what lies behind is zero */
     int32_t two_sided;
-    float eps;       /* screen_gate.cuh */
+    float eps;       /* screen_gate.h */
     int32_t rows_at; /* in shared memory */
 } params;
 
