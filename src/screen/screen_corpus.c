@@ -119,7 +119,7 @@ bool kin_prepare_drop_shadows(kith_ctx *ctx, kin_prepared *prepared, kith_status
     if (!lacks_memory(*status) || prepared->shadow.axes == 0) {
         return false;
     }
-    const bool in_panels = prepared->shadow.tiles; /* the set is what it was without them */
+    const bool in_panels = prepared->set.panels != NULL; /* it is what it was without them */
     kin_forgive(ctx);
     kin_set_free(ctx, &prepared->sieve);
     kin_shadow_free(ctx, &prepared->sieve_shadow);

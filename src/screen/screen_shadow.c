@@ -144,7 +144,8 @@ static double share_of(const choosing *l, int type, int32_t step)
 }
 
 /* What a screen by so many axes takes a pair, all pairs or (sieve > 0) those that pass another.
- * Rows of the corpus are cast first: fp32 products, as dear as words. */
+ * Rows of the corpus are cast first: fp32 products, as dear as words (less where a unit multiplies
+ * bytes, which is not counted). */
 static double price_of(const choosing *l, int type, int32_t step, int32_t sieve)
 {
     const kin_tile_kernel *kernel = l->ladder[type];
