@@ -433,7 +433,7 @@ double kin_axes_skew(kin_axes *a)
         }
         worst = fmax(worst, sum);
     }
-    const double rounding = fmax(0x1p-40, (double)(a->wide / 8 + 8) * 0x1p-53);
+    const double rounding = fmax(0x1p-40, ((double)a->wide / 8.0 + 8.0) * 0x1p-53);
     const double skew = sqrt(worst) * KIN_BOUND_WIDEN + (double)a->count * rounding;
     return skew / (1.0 + sqrt(fmax(1.0 - skew, 0.0))) * KIN_BOUND_WIDEN;
 }
