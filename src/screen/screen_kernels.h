@@ -22,7 +22,9 @@ typedef struct kin_screen_gpu_check {
     kin_screen_gpu_rows rows;
     int64_t first; /* in `bad`, the number of the first row */
     uint64_t *bad;
-    uint8_t *marks; /* rows, or NULL: 1 where a row has such a value */
+    uint8_t *marks;    /* rows, or NULL: 1 where a row has such a value */
+    uint32_t *misfits; /* cleared before, or NULL: of floats, KIN_BYTES_* of the types that do
+                          not hold all values */
 } kin_screen_gpu_check;
 
 /* transforms[row] with the bits of kin_metric_transforms; degenerate[row] = 1 or 0. *count, cleared

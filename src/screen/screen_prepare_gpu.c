@@ -20,6 +20,7 @@ typedef struct findings {
     uint64_t degenerate;
     double largest[2];
     float worst[2];
+    uint32_t misfits;
     kin_screen_gpu_starts starts;
 } findings;
 
@@ -147,10 +148,26 @@ static kin_screen_gpu_rows new_rows(const preparing *p)
     return rows;
 }
 
+/* Whether floats that are whole numbers of a byte's range become bytes: of a graph, whose rows are
+ * all there, and are the queries, too. */
+static bool may_be_bytes(const preparing *p)
+{
+    kith_matrix bytes = *p->source->matrix;
+    bytes.dtype = KITH_U8;
+    return p->source->arranged && p->out->measured &&
+           kin_frame_is_integer(&p->out->distance, &bytes, &bytes);
+}
+
+static bool are_bytes(const preparing *p)
+{
+    return may_be_bytes(p) && p->seen.misfits != (KIN_BYTES_U8 | KIN_BYTES_I8);
+}
+
 static kith_status start_check(const preparing *p)
 {
     const kin_screen_gpu_check job = {.rows = new_rows(p),
-                                      .bad = p->found != NULL ? &p->found->bad : p->bad};
+                                      .bad = p->found != NULL ? &p->found->bad : p->bad,
+                                      .misfits = may_be_bytes(p) ? &p->found->misfits : NULL};
     const uint64_t bytes = (uint64_t)job.rows.cols * sizeof *job.rows.period;
     void *period = (void *)(uintptr_t)job.rows.period;
     KIN_TRY(kin_metric_takes(p->on.ctx, p->source->matrix, job.rows.metric, p->source->name));
@@ -259,15 +276,19 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_screen_gpu_fra
 {
     const kin_distance *distance = &p->out->distance;
     const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
-    const kin_screen_gpu_type type = kin_screen_gpu_type_of(distance, p->source->matrix, asked);
-    *frame = (kin_screen_gpu_frame){.type = type,
-                                    .bound = KIN_BOUND_INTEGER,
-                                    .cols = p->source->matrix->cols,
-                                    .row_bytes =
-                                        kin_screen_gpu_type_bytes_of(type, p->source->matrix->cols),
-                                    .scale = 1.0,
-                                    .key_scale = traits->key_scale,
-                                    .reach_scale = 1.0};
+    const bool bytes = are_bytes(p);
+    const kin_screen_gpu_type type =
+        bytes ? KIN_SCREEN_GPU_S8 : kin_screen_gpu_type_of(distance, p->source->matrix, asked);
+    *frame = (kin_screen_gpu_frame){
+        .type = type,
+        .bound = KIN_BOUND_INTEGER,
+        .cols = p->source->matrix->cols,
+        .row_bytes = kin_screen_gpu_type_bytes_of(type, p->source->matrix->cols),
+        .shift = bytes && (p->seen.misfits & KIN_BYTES_U8) == 0 ? 128 : 0,
+        .scale = 1.0,
+        .key_scale = traits->key_scale,
+        .reach_scale = 1.0};
+    p->out->measured = p->out->measured && !bytes;
     if (!p->out->measured) {
         return KITH_OK;
     }

@@ -36,6 +36,7 @@
 #define KIN_SCREEN_TILE_H
 
 #include "base/base_ctx.h"
+#include "screen/screen_bound.h"
 
 #include <math.h>
 
@@ -284,9 +285,6 @@ typedef struct kin_round_sums {
 } kin_round_sums;
 
 enum { KIN_PROJECT_ROWS = 8, KIN_PROJECT_STEP = 64, KIN_PROJECT_AXES = 32 };
-
-/* Types that hold all of some values: whole numbers of 0 to 255, of -128 to 127. */
-enum { KIN_BYTES_U8 = 1, KIN_BYTES_I8 = 2 };
 
 typedef struct kin_round_ops {
     /* out[i] = u[i] rounded to the nearest integer within +-most. */
