@@ -273,6 +273,15 @@ kin_screen_gpu_type_of(const kin_distance *distance, const kith_matrix *matrix, 
     return kin_frame_is_integer(distance, matrix, &queries) ? KIN_SCREEN_GPU_S8
                                                             : KIN_SCREEN_GPU_F16;
 }
+/* Whether the rows of a graph are their own rounded copy: of 8 bits, or floats whose values bytes
+ * of one type hold. misfits: of kin_screen_gpu_check; 0 before it: whether they may be. */
+static inline bool kin_screen_gpu_are_bytes(const kin_screen_gpu_source *source, uint32_t misfits)
+{
+    kith_matrix bytes = *source->matrix;
+    bytes.dtype = KITH_U8;
+    return source->arranged && kin_frame_is_integer(source->distance, &bytes, &bytes) &&
+           misfits != (KIN_BYTES_U8 | KIN_BYTES_I8);
+}
 /* Whether columns get means and a scale: whole numbers need none. */
 static inline bool kin_screen_gpu_is_measured(const kin_distance *distance,
                                               const kith_matrix *matrix, kith_dtype asked)

@@ -36,7 +36,6 @@
 #define KIN_SCREEN_TILE_H
 
 #include "base/base_ctx.h"
-#include "screen/screen_bound.h"
 
 #include <math.h>
 
