@@ -18,7 +18,7 @@ extern "C" {
 #define KIN_GPU_LIBRARY "libkith_cuda.so"
 #define KIN_GPU_SYMBOL "kith_cuda_module"
 /* Rises with every change of this header or of a table that it names. */
-enum { KIN_GPU_VERSION = 29 };
+enum { KIN_GPU_VERSION = 30 };
 
 /* Numbers of the CUDA runtime that libkith answers by itself. */
 enum {

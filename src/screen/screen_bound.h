@@ -22,6 +22,9 @@
 #define KIN_BOUND_WIDEN (1.0 + 0x1p-30)
 #define KIN_BOUND_TINY_KEY 0x1p-1000
 
+/* Types that hold all of some values: whole numbers of 0 to 255, of -128 to 127. */
+enum { KIN_BYTES_U8 = 1, KIN_BYTES_I8 = 2 };
+
 typedef enum kin_bound_kind {
     KIN_BOUND_INTEGER = 0,
     KIN_BOUND_DISTANCE,

@@ -13,16 +13,16 @@
 
 /* ---- Preparation (screen_prepare.cu, screen_order.cu) ---------------------------------------- */
 
-/* Every value once (metric/metric.h: kin_metric_check). *bad, set to UINT64_MAX by the caller,
- * becomes the lowest row * cols + col with a value that the metric does not allow; where all are
- * allowed, KIN_SCREEN_GPU_OUTSIDE and that of the lowest row, and any column, that is not in the
- * box (kin_metric_check_box). */
+/* Every value once (kin_metric_check). *bad, UINT64_MAX before, becomes the lowest row * cols + col
+ * with a value that the metric does not allow; where all are allowed, KIN_SCREEN_GPU_OUTSIDE and
+ * that of the lowest row, and any column, that is not in the box (kin_metric_check_box). */
 #define KIN_SCREEN_GPU_OUTSIDE (UINT64_C(1) << 63)
 typedef struct kin_screen_gpu_check {
     kin_screen_gpu_rows rows;
     int64_t first; /* in `bad`, the number of the first row */
     uint64_t *bad;
-    uint8_t *marks; /* rows, or NULL: 1 where a row has such a value */
+    uint8_t *marks;    /* rows, or NULL: 1 where a row has such a value */
+    uint32_t *misfits; /* cleared before, or NULL: KIN_BYTES_* that do not hold all (of floats) */
 } kin_screen_gpu_check;
 
 /* transforms[row] with the bits of kin_metric_transforms; degenerate[row] = 1 or 0. *count, cleared

@@ -33,6 +33,42 @@ template <kith_dtype DTYPE> KIN_DEVICE bool breaks(const law &l, uint64_t bits)
            (DTYPE == KITH_F64 && magnitude != 0 && magnitude < l.least);
 }
 
+/* What a thread has seen of floats; a NaN is other than any whole number. */
+typedef struct range {
+    float least;
+    float most;
+    bool whole;
+} range;
+
+template <kith_dtype DTYPE> KIN_DEVICE void widen(range *seen, uint64_t bits)
+{
+    const double given = kin_screen_gpu_of_bits<DTYPE>(bits);
+    const float x = (float)given;
+    seen->least = fminf(seen->least, x);
+    seen->most = fmaxf(seen->most, x);
+    seen->whole = seen->whole && rintf(x) == x && (DTYPE != KITH_F64 || (double)x == given);
+}
+
+KIN_DEVICE uint32_t misfits_of(const range &seen)
+{
+    const bool is_u8 = seen.whole && seen.least >= 0.0F && seen.most <= (float)UINT8_MAX;
+    const bool is_i8 = seen.whole && seen.least >= (float)INT8_MIN && seen.most <= (float)INT8_MAX;
+    return (is_u8 ? 0 : KIN_BYTES_U8) | (is_i8 ? 0 : KIN_BYTES_I8);
+}
+
+/* One thread for all that came here together; hardly any where another one has told. */
+KIN_DEVICE void tell_misfits(uint32_t *misfits, uint32_t own)
+{
+    const unsigned here = __activemask();
+    const bool not_u8 = __any_sync(here, (own & KIN_BYTES_U8) != 0);
+    const bool not_i8 = __any_sync(here, (own & KIN_BYTES_I8) != 0);
+    const uint32_t found = (not_u8 ? KIN_BYTES_U8 : 0) | (not_i8 ? KIN_BYTES_I8 : 0);
+    const bool leads = (threadIdx.x & 31) == (unsigned)(__ffs((int)here) - 1);
+    if (leads && (found & ~*(volatile uint32_t *)misfits) != 0) {
+        (void)atomicOr(misfits, found);
+    }
+}
+
 template <kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     check_rows_kernel(const __grid_constant__ kin_screen_gpu_check job, law l, int32_t team)
@@ -44,7 +80,9 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     }
     const char *row = kin_screen_gpu_row(job.rows, me.row);
     const int64_t bytes = (int64_t)job.rows.cols * kin_screen_gpu_dtype<DTYPE>::BYTES;
+    const bool asked = DTYPE != KITH_U8 && DTYPE != KITH_I8 && job.misfits != NULL;
     int32_t lowest = INT32_MAX;
+    range seen = {0.0F, 0.0F, true};
 #pragma unroll 4
     for (int64_t at = (int64_t)me.lane * KIN_SCREEN_GPU_CHUNK; at < bytes;
          at += (int64_t)team * KIN_SCREEN_GPU_CHUNK) {
@@ -54,6 +92,12 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
             const bool bad = breaks<DTYPE>(l, kin_screen_gpu_chunk_bits<DTYPE>(chunk, i));
             lowest = bad && col + i < lowest ? col + i : lowest;
         }
+        for (int i = 0; i < values && asked; i++) {
+            widen<DTYPE>(&seen, kin_screen_gpu_chunk_bits<DTYPE>(chunk, i));
+        }
+    }
+    if (asked) {
+        tell_misfits(job.misfits, misfits_of(seen));
     }
     if (lowest != INT32_MAX && job.marks != NULL) {
         job.marks[me.row] = 1;

@@ -20,6 +20,7 @@ typedef struct findings {
     uint64_t degenerate;
     double largest[2];
     float worst[2];
+    uint32_t misfits;
     kin_screen_gpu_starts starts;
 } findings;
 
@@ -149,8 +150,10 @@ static kin_screen_gpu_rows new_rows(const preparing *p)
 
 static kith_status start_check(const preparing *p)
 {
+    const bool bytes_serve = p->found != NULL && kin_screen_gpu_are_bytes(p->source, 0);
     const kin_screen_gpu_check job = {.rows = new_rows(p),
-                                      .bad = p->found != NULL ? &p->found->bad : p->bad};
+                                      .bad = p->found != NULL ? &p->found->bad : p->bad,
+                                      .misfits = bytes_serve ? &p->found->misfits : NULL};
     const uint64_t bytes = (uint64_t)job.rows.cols * sizeof *job.rows.period;
     void *period = (void *)(uintptr_t)job.rows.period;
     KIN_TRY(kin_metric_takes(p->on.ctx, p->source->matrix, job.rows.metric, p->source->name));
@@ -257,17 +260,21 @@ static kith_status measure(preparing *p, kin_screen_gpu_frame *frame)
 
 static kith_status make_frame(preparing *p, kith_dtype asked, kin_screen_gpu_frame *frame)
 {
-    const kin_distance *distance = &p->out->distance;
-    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
-    const kin_screen_gpu_type type = kin_screen_gpu_type_of(distance, p->source->matrix, asked);
-    *frame = (kin_screen_gpu_frame){.type = type,
-                                    .bound = KIN_BOUND_INTEGER,
-                                    .cols = p->source->matrix->cols,
-                                    .row_bytes =
-                                        kin_screen_gpu_type_bytes_of(type, p->source->matrix->cols),
-                                    .scale = 1.0,
-                                    .key_scale = traits->key_scale,
-                                    .reach_scale = 1.0};
+    const kith_matrix *m = p->source->matrix;
+    const kin_metric_traits *traits = kin_metric_get_traits(p->out->distance.metric);
+    const bool bytes = kin_screen_gpu_are_bytes(p->source, p->seen.misfits);
+    const kin_screen_gpu_type type =
+        bytes ? KIN_SCREEN_GPU_S8 : kin_screen_gpu_type_of(&p->out->distance, m, asked);
+    *frame =
+        (kin_screen_gpu_frame){.type = type,
+                               .bound = KIN_BOUND_INTEGER,
+                               .cols = m->cols,
+                               .row_bytes = kin_screen_gpu_type_bytes_of(type, m->cols),
+                               .shift = bytes && (p->seen.misfits & KIN_BYTES_U8) == 0 ? 128 : 0,
+                               .scale = 1.0,
+                               .key_scale = traits->key_scale,
+                               .reach_scale = 1.0};
+    p->out->measured = p->out->measured && !bytes;
     if (!p->out->measured) {
         return KITH_OK;
     }
@@ -546,7 +553,7 @@ static kith_status prepare_spread(preparing *p, kith_dtype asked, const kin_scre
                                   const kin_screen_gpu_spread *spread)
 {
     kin_screen_gpu_prepared *out = p->out;
-    kin_screen_gpu_frame frame;
+    kin_screen_gpu_frame frame = given != NULL ? *given : (kin_screen_gpu_frame){0};
     kin_screen_gpu_spread job = *spread;
     out->measured =
         given == NULL && kin_screen_gpu_is_measured(&out->distance, p->source->matrix, asked);
@@ -554,11 +561,7 @@ static kith_status prepare_spread(preparing *p, kith_dtype asked, const kin_scre
     if (!out->plain) {
         return KITH_OK;
     }
-    if (given != NULL) {
-        frame = *given;
-    } else {
-        KIN_TRY(make_frame(p, asked, &frame));
-    }
+    KIN_TRY(given != NULL ? KITH_OK : make_frame(p, asked, &frame));
     KIN_TRY(allocate_set(p, &frame, spread->blocks * KIN_SCREEN_GPU_BLOCK));
     out->starts = NULL; /* padding among rows has none */
     job.ids = out->ids;

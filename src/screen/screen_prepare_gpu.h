@@ -78,7 +78,8 @@ typedef struct kin_screen_gpu_source {
                          wrong with values is left there (kin_screen_gpu_check) and not waited for, as
                          long as rows have no transforms; or NULL */
     bool arranged;    /* of a corpus: its rows will be arranged and rounded again before balls are
-                         asked for, and nobody else searches it */
+                         asked for, and nobody else searches it; so floats that are whole numbers of
+                         a byte's range may stand in it as bytes */
     int64_t apart;    /* of a corpus: so many rows may equal others, and stay rows of their own */
     bool grows;       /* of a corpus: rows may come to it, as to `like` */
     const kin_screen_gpu_prepared *like; /* of a corpus: one of its first rows, the last ones apart,
@@ -261,8 +262,9 @@ uint64_t kin_screen_gpu_order_bytes(int64_t points, int32_t row_bytes, bool corp
 
 /* ---- The cheap type: screen_type_gpu.c ------------------------------------------------------- */
 
-/* The type that needs no try. Whole numbers of 8 bits are their own rounded copy; all else goes to
- * fp16, or to quantised bytes where a pilot finds them fine enough. */
+/* The type that needs no try. Whole numbers of 8 bits are their own rounded copy (in a graph floats
+ * are looked at for such first); all else goes to fp16, or to quantised bytes where a pilot finds
+ * them fine enough. */
 static inline kin_screen_gpu_type
 kin_screen_gpu_type_of(const kin_distance *distance, const kith_matrix *matrix, kith_dtype asked)
 {
@@ -270,6 +272,15 @@ kin_screen_gpu_type_of(const kin_distance *distance, const kith_matrix *matrix, 
     queries.dtype = asked;
     return kin_frame_is_integer(distance, matrix, &queries) ? KIN_SCREEN_GPU_S8
                                                             : KIN_SCREEN_GPU_F16;
+}
+/* Whether the rows of a graph are their own rounded copy: of 8 bits, or floats whose values bytes
+ * of one type hold. misfits: of kin_screen_gpu_check; 0 before it: whether they may be. */
+static inline bool kin_screen_gpu_are_bytes(const kin_screen_gpu_source *source, uint32_t misfits)
+{
+    kith_matrix bytes = *source->matrix;
+    bytes.dtype = KITH_U8;
+    return source->arranged && kin_frame_is_integer(source->distance, &bytes, &bytes) &&
+           misfits != (KIN_BYTES_U8 | KIN_BYTES_I8);
 }
 /* Whether columns get means and a scale: whole numbers need none. */
 static inline bool kin_screen_gpu_is_measured(const kin_distance *distance,

@@ -248,7 +248,7 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     finish_row(job, me.row, me.lane == 0, r, sums);
 }
 
-/* ---- 8-bit rows as they are ----------------------------------------------------------------- */
+/* ---- Rows of bytes as they are, and of floats that are such ---------------------------------- */
 
 /* The bytes of a word that lie in the row; count may be any number. */
 KIN_DEVICE uint32_t word_mask(int64_t count)
@@ -256,34 +256,61 @@ KIN_DEVICE uint32_t word_mask(int64_t count)
     return count >= 4 ? 0xffffffffu : count <= 0 ? 0 : (1u << (8 * (int)count)) - 1;
 }
 
-/* u8 moves by 128 into s8, which changes no difference; what it does to products stands in the
- * term. All sums are exact: cols <= 8,192. */
+/* What is subtracted of each value: u8 moves by 128 into s8, which changes no difference; what it
+ * does to products stands in the term. */
+template <kith_dtype DTYPE> KIN_DEVICE int32_t shift_of(const kin_screen_gpu_round &job)
+{
+    return DTYPE == KITH_U8 ? 128 : DTYPE == KITH_I8 ? 0 : job.frame.shift;
+}
+
+/* The values of a chunk that lie in the row, as bytes; zeros behind them. left: bytes of the row
+ * from the chunk on. */
+template <kith_dtype DTYPE>
+KIN_DEVICE void bytes_of(const uint4 &chunk, int64_t left, int32_t shift, uint32_t *words)
+{
+    constexpr int values = kin_screen_gpu_dtype<DTYPE>::VALUES;
+    if (kin_screen_gpu_dtype<DTYPE>::BYTES == 1) {
+        const uint32_t move = shift != 0 ? 0x80808080u : 0;
+        for (int i = 0; i < values / 4; i++) {
+            words[i] = (kin_screen_gpu_chunk_word(chunk, i) ^ move) & word_mask(left - 4 * i);
+        }
+    } else {
+        for (int i = 0; i < values; i++) {
+            const bool inside = i * kin_screen_gpu_dtype<DTYPE>::BYTES < left;
+            const int32_t x = (int32_t)kin_screen_gpu_chunk_value<DTYPE>(chunk, i) - shift;
+            words[i / 4] |= (inside ? (uint32_t)x & 0xff : 0) << (i % 4 * 8);
+        }
+    }
+}
+
+/* All sums are exact: cols <= 8,192. */
 template <kith_dtype DTYPE, bool ALIGNED>
 static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     round_integers_kernel(const __grid_constant__ kin_screen_gpu_round job, int32_t team)
 {
+    constexpr int values = kin_screen_gpu_dtype<DTYPE>::VALUES;
+    constexpr int count = values < 4 ? 1 : values / 4;
     const kin_screen_gpu_place me = kin_screen_gpu_my_place(team);
     const int64_t r = row_of(job, me.row);
     const char *row = kin_screen_gpu_row(job.rows, r < 0 ? 0 : r);
-    const int64_t bytes = r < 0 ? 0 : job.frame.cols;
+    const int64_t bytes = r < 0 ? 0 : (int64_t)job.frame.cols * kin_screen_gpu_dtype<DTYPE>::BYTES;
     const int32_t wide = me.row < job.padded ? job.frame.row_bytes : 0;
-    const uint32_t move = DTYPE == KITH_U8 ? 0x80808080u : 0;
+    const int32_t shift = shift_of<DTYPE>(job);
     unsigned char *out = job.rounded + me.row * job.frame.row_bytes;
     int32_t sum = 0;
     int32_t squares = 0;
-    for (int32_t at = me.lane * KIN_SCREEN_GPU_CHUNK; at < wide;
-         at += team * KIN_SCREEN_GPU_CHUNK) {
-        uint32_t words[4] = {0};
+    for (int32_t col = me.lane * values; col < wide; col += team * values) {
+        const int64_t at = (int64_t)col * kin_screen_gpu_dtype<DTYPE>::BYTES;
+        uint32_t words[count] = {0};
         if (at < bytes) {
-            const uint4 chunk = kin_screen_gpu_chunk<ALIGNED>(row, at, bytes);
-            for (int i = 0; i < 4; i++) {
-                words[i] =
-                    (kin_screen_gpu_chunk_word(chunk, i) ^ move) & word_mask(bytes - at - 4 * i);
+            bytes_of<DTYPE>(kin_screen_gpu_chunk<ALIGNED>(row, at, bytes), bytes - at, shift,
+                            words);
+            for (int i = 0; i < count; i++) {
                 sum = __dp4a((int)words[i], 0x01010101, sum);
                 squares = __dp4a((int)words[i], (int)words[i], squares);
             }
         }
-        store_bytes<KIN_SCREEN_GPU_CHUNK>(out + at, words);
+        store_bytes<values>(out + col, words);
     }
     for (int offset = team >> 1; offset > 0; offset >>= 1) {
         sum += __shfl_xor_sync(KIN_SCREEN_GPU_ALL_LANES, sum, offset);
@@ -295,8 +322,10 @@ static __global__ void __launch_bounds__(KIN_SCREEN_GPU_THREADS)
     if (r < 0) {
         store_padding(job, me.row);
     } else if (job.rows.metric == KITH_INNER_PRODUCT) {
-        const int64_t shifted = -256 * (int64_t)sum - 128 * 128 * (int64_t)job.frame.cols;
-        store_integer(job, me.row, DTYPE == KITH_U8 ? shifted : 0, 0.0F, 0.0F);
+        const int64_t moved = shift;
+        store_integer(job, me.row,
+                      -2 * moved * (int64_t)sum - moved * moved * (int64_t)job.frame.cols, 0.0F,
+                      0.0F);
     } else {
         store_integer(job, me.row, squares, 0.0F, 0.0F);
     }
@@ -317,14 +346,7 @@ int kin_screen_gpu_launch_round(kin_gpu_stream *stream, const kin_screen_gpu_rou
 #define LAUNCH_INTEGERS(DTYPE, ALIGNED)   \
     round_integers_kernel<DTYPE, ALIGNED> \
         <<<blocks, KIN_SCREEN_GPU_THREADS, 0, stream->stream>>>(*job, team)
-        switch (rows->dtype) {
-        case KITH_U8:
-            KIN_SCREEN_GPU_LAUNCH_ALIGNED(aligned, LAUNCH_INTEGERS, KITH_U8);
-        case KITH_I8:
-            KIN_SCREEN_GPU_LAUNCH_ALIGNED(aligned, LAUNCH_INTEGERS, KITH_I8);
-        default:
-            return (int)cudaErrorInvalidValue;
-        }
+        KIN_SCREEN_GPU_LAUNCH_DTYPE(rows->dtype, aligned, LAUNCH_INTEGERS)
 #undef LAUNCH_INTEGERS
     } else if (job->frame.type == KIN_SCREEN_GPU_F16) {
 #define LAUNCH_HALF(DTYPE, ALIGNED)                         \

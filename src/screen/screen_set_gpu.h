@@ -63,6 +63,8 @@ typedef struct kin_screen_gpu_frame {
     kin_bound_kind bound;
     int32_t cols;
     int32_t row_bytes;  /* of a rounded row */
+    int32_t shift;      /* integer bounds of float rows, which are whole numbers: these less so many
+                           are bytes, 128 or 0 */
     double scale;       /* 1 for integer bounds */
     double kappa;       /* the tensor cores' error for this many columns; 0 for S8 */
     double key_scale;   /* the metric's */

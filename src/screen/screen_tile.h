@@ -289,9 +289,6 @@ typedef struct kin_round_sums {
 
 enum { KIN_PROJECT_ROWS = 8, KIN_PROJECT_STEP = 64, KIN_PROJECT_AXES = 32 };
 
-/* Types that hold all of some values: whole numbers of 0 to 255, of -128 to 127. */
-enum { KIN_BYTES_U8 = 1, KIN_BYTES_I8 = 2 };
-
 typedef struct kin_round_ops {
     /* out[i] = u[i] rounded to the nearest integer within +-most. */
     kin_round_sums (*to_integer)(const kin_round_input *in, double most, int32_t *out);

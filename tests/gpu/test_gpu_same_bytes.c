@@ -11,12 +11,15 @@
 
 #include "base/base_random.h"
 #include "kith/kith_papers.h"
+#include "metric/metric_arith.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
 #include "support/support_corpora.h"
 #include "support/support_gpu.h"
+#include "support/support_placed.h"
 #include "support/support_shapes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -437,6 +440,103 @@ static void again_and_again(void **state)
     printf("%d runs of each of three graphs: the same bytes each time\n", times);
 }
 
+/* ---- Whole numbers as floats ----------------------------------------------------------------- */
+
+static test_rows as_floats(const kith_matrix *bytes, kith_dtype dtype)
+{
+    test_rows floats = test_rows_make(dtype, bytes->rows, bytes->cols, 16);
+    for (int64_t row = 0; row < bytes->rows; row++) {
+        for (int32_t col = 0; col < bytes->cols; col++) {
+            test_rows_set(&floats, row, col, kin_value(bytes->dtype, test_row(bytes, row), col));
+        }
+    }
+    return floats;
+}
+
+/* A graph as on the processor; costs were keys, or keys were computed. */
+static void whole_graph(pair *p, const test_job *job, bool costs)
+{
+    kith_report report = {.struct_size = sizeof report};
+    test_compare(p->cpu, p->gpu, job, &p->tally);
+    assert_int_equal(kith_ctx_report(p->gpu, &report), KITH_OK);
+    assert_string_equal(report.screen, costs ? "s8" : "f16");
+    assert_true((report.candidates == 0.0) == costs);
+}
+
+/* One value is another one. */
+static void odd_values(pair *p, const test_rows *rows, kith_metric metric)
+{
+    static const double odd[] = {-0.0, 0.5, 256.0, -129.0, 1.0 + 0x1p-40, 1e-6};
+    const kith_dtype dtype = rows->matrix.dtype;
+    test_job job = {.name = "whole but one", .points = &rows->matrix, .metric = metric, .k = 10};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        const bool rounds = odd[i] > 1.0 && odd[i] < 2.0 && dtype != KITH_F64;
+        test_rows_set(rows, 211 + (int64_t)i, 3 + (int64_t)i, odd[i]);
+        whole_graph(p, &job, odd[i] == 0.0 || rounds);
+        test_rows_set(rows, 211 + (int64_t)i, 3 + (int64_t)i, 7.0);
+    }
+    whole_graph(p, &job, true);
+    test_rows_set(rows, rows->matrix.rows - 1, rows->matrix.cols - 1, NAN);
+    test_compare(p->cpu, p->gpu, &job, &p->tally);
+}
+
+static void whole_of(pair *p, kith_dtype byte, kith_dtype dtype, kith_metric metric, int64_t count)
+{
+    test_rows bytes = made(byte, count, 53, 3, SHAPE_CLUSTERS, metric, 61);
+    for (int64_t row = 4; row < count; row += 5) {
+        test_rows_copy(&bytes, row, &bytes, row - 3);
+    }
+    test_rows_set(&bytes, 1, 2, byte == KITH_U8 ? 255.0 : -128.0);
+    test_rows floats = as_floats(&bytes.matrix, dtype);
+    test_job job = {.name = "whole", .points = &floats.matrix, .metric = metric, .k = 10};
+    kith_neighbors found[2];
+    whole_graph(p, &job, true);
+    assert_int_equal(test_job_solve(p->gpu, &job, &found[0]), KITH_OK);
+    job.points = &bytes.matrix;
+    assert_int_equal(test_job_solve(p->gpu, &job, &found[1]), KITH_OK);
+    assert_true(test_answers_equal(&found[0], &found[1]));
+    job.points = &floats.matrix;
+    job.flags = KITH_NO_SYMMETRY;
+    test_compare(p->cpu, p->gpu, &job, &p->tally);
+    odd_values(p, &floats, metric);
+    test_answer_free(&found[0]);
+    test_answer_free(&found[1]);
+    test_rows_free(&floats);
+    test_rows_free(&bytes);
+}
+
+/* Where lists of all rows find no room, rows come as queries, in the frame of them all. */
+static void whole_in_stripes(pair *p)
+{
+    const int64_t count = test_rows_with_stages(4100, 10);
+    test_rows bytes = made(KITH_U8, count, 53, 0, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 62);
+    test_rows floats = as_floats(&bytes.matrix, KITH_F32);
+    const test_job job = {
+        .name = "whole", .points = &floats.matrix, .metric = KITH_EUCLIDEAN, .k = 30};
+    for (uint64_t room = (uint64_t)2 << 20; room <= (uint64_t)4 << 20; room += (uint64_t)1 << 19) {
+        kith_ctx *small = test_gpu_ctx(0, room);
+        test_compare_fitting(p->cpu, small, &job, true, &p->tally);
+        kith_ctx_free(small);
+    }
+    test_rows_free(&floats);
+    test_rows_free(&bytes);
+}
+
+static void whole_floats(void **state)
+{
+    (void)state;
+    static const kith_dtype floats[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_SQEUCLIDEAN};
+    pair p = pair_make();
+    for (int turn = 0; turn < (test_is_slow_build() ? 8 : 24); turn++) {
+        whole_of(&p, turn / 4 % 2 == 0 ? KITH_U8 : KITH_I8, floats[turn % 4],
+                 metrics[(turn + 2 * (turn / 8)) % 3],
+                 turn % 7 == 0 ? test_rows_with_stages(4100, 10) : 330);
+    }
+    whole_in_stripes(&p);
+    pair_end(&p, "graphs of whole numbers as floats, as of bytes");
+}
+
 /* ---- Real data ------------------------------------------------------------------------------ */
 
 /* Multiplications that the processor may spend on a graph; beyond, sampled rows are searched. */
@@ -507,6 +607,7 @@ int main(void)
         cmocka_unit_test(queries_outside),
         cmocka_unit_test(many_queries),
         cmocka_unit_test(again_and_again),
+        cmocka_unit_test(whole_floats),
         cmocka_unit_test(real_data),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);

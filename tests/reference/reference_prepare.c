@@ -36,6 +36,13 @@ static void check_box(const kin_screen_gpu_check *job)
     }
 }
 
+static uint32_t misfits_of(double x)
+{
+    const bool whole = rint(x) == x;
+    return (whole && x >= 0 && x <= UINT8_MAX ? 0U : KIN_BYTES_U8) |
+           (whole && x >= INT8_MIN && x <= INT8_MAX ? 0U : KIN_BYTES_I8);
+}
+
 static void body_check(const kin_screen_gpu_check *job)
 {
     const kin_screen_gpu_rows *rows = &job->rows;
@@ -46,7 +53,11 @@ static void body_check(const kin_screen_gpu_check *job)
         for (int32_t col = 0; col < rows->cols; col++) {
             const uint64_t place =
                 (uint64_t)(job->first + row) * (uint64_t)rows->cols + (uint64_t)col;
-            if (is_bad(rows, kin_value(rows->dtype, row_of(rows, row), col))) {
+            const double x = kin_value(rows->dtype, row_of(rows, row), col);
+            if (job->misfits != NULL) {
+                *job->misfits |= misfits_of(x);
+            }
+            if (is_bad(rows, x)) {
                 *job->bad = place < *job->bad ? place : *job->bad;
                 if (job->marks != NULL) {
                     job->marks[row] = 1;
@@ -222,21 +233,21 @@ static void finish_row(const kin_screen_gpu_round *job, int64_t position, int64_
     }
 }
 
-/* Bytes as they are; unsigned ones moved by 128. */
+/* Bytes as they are, and floats that are such; unsigned ones moved by 128. */
 static void round_integers(const kin_screen_gpu_round *job, int64_t position, int64_t row,
                            unsigned char *out)
 {
-    const bool is_unsigned = job->rows.dtype == KITH_U8;
+    const kith_dtype dtype = job->rows.dtype;
+    const int32_t shift = dtype == KITH_U8 ? 128 : dtype == KITH_I8 ? 0 : job->frame.shift;
     int64_t sum = 0;
     int64_t squares = 0;
     for (int32_t col = 0; col < job->frame.cols; col++) {
-        const int32_t x =
-            (int32_t)kin_value(job->rows.dtype, row_of(&job->rows, row), col) - 128 * is_unsigned;
+        const int32_t x = (int32_t)kin_value(dtype, row_of(&job->rows, row), col) - shift;
         out[col] = (unsigned char)(int8_t)x;
         sum += x;
         squares += (int64_t)x * x;
     }
-    const int64_t shifted = is_unsigned ? -256 * sum - 128 * 128 * (int64_t)job->frame.cols : 0;
+    const int64_t shifted = -2 * shift * sum - (int64_t)shift * shift * job->frame.cols;
     set_integer(job, position, job->rows.metric == KITH_INNER_PRODUCT ? shifted : squares);
 }
 
