@@ -262,7 +262,7 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_screen_gpu_fra
 {
     const kith_matrix *m = p->source->matrix;
     const kin_metric_traits *traits = kin_metric_get_traits(p->out->distance.metric);
-    const bool bytes = kin_screen_gpu_are_bytes(p->source, p->seen.misfits);
+    const bool bytes = p->found != NULL && kin_screen_gpu_are_bytes(p->source, p->seen.misfits);
     const kin_screen_gpu_type type =
         bytes ? KIN_SCREEN_GPU_S8 : kin_screen_gpu_type_of(&p->out->distance, m, asked);
     *frame =
