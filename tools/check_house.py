@@ -36,7 +36,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (93191, 58000),
+    "code_lines_src": (93952, 58000),
     "files_src": (422, 350),
     "files_below_40_lines": (40, 40),
     "files_of_odd_length": (40, 40),

@@ -228,8 +228,8 @@ typedef struct kin_screen_gpu_screen {
     const uint32_t *tiles;
 
     /* LISTS. row_lists by position of rows; col_lists (two-sided: each pair serves both ends) by
-     * position of cols, words NULL: one-sided. worst: of the tiles of cols; only norm and lost are
-     * read where col_lists is absent. Precise tests decide what is pushed. */
+     * position of cols, words NULL: one-sided. worst: of the tiles of cols; only norm and lost
+     * count where col_lists is absent. Precise tests decide what is pushed. */
     kin_screen_gpu_lists row_lists;
     kin_screen_gpu_lists col_lists;
     const kin_screen_gpu_worst *worst;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The start of a column as bytes of the product, so that the screen of bytes on Hopper compares
- * accumulators as they are (screen_wgmma_test.cuh).
+ * accumulators as they are (screen_wgmma_bytes.cuh).
  *
  * What is tested of a pair is v = product - half_j. Appended to each row are 32 bytes that are the
  * same for all rows, 31 times 127 and a 1, and to column j 32 bytes b_t with

@@ -129,6 +129,7 @@ static __device__ void consume_bytes(const params &p, shared_state *s, const uns
         if (unit.count == 0) {
             break;
         }
+        __syncwarp();                     /* all lanes have read it */
         if (!BODY::STARTS && lane == 0) { /* slices of the next unit may come at once */
             hopper_barrier_arrive(&s->unit_empty);
         }
