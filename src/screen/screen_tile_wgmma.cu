@@ -53,7 +53,8 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
         for (uint32_t t = 0; t < unit.count; t++) {
             ACC low[64];
             ACC high[64];
-            multiply_tile<STEPS>(p, s, rows, ring, group, lane, &at, low, high);
+            multiply_tile<body<TYPE, MODE, STEPS>, STEPS>(p, s, rows, ring, group, lane, &at, low,
+                                                          high);
             if (lane == 0 && t + 1 == unit.count) {
                 hopper_barrier_arrive(&s->unit_empty);
             }
@@ -95,7 +96,8 @@ enum { FEW_ROWS = 64 };
 /* Of a slice of resident rows, a batch of few uses the first FEW_ROWS. Behind them there is room
  * for what groups write; the copy engine brings padding there with each unit, when all warps have
  * done with the last one. */
-static_assert(GROUPS_OF_TWO * STAGED_ROWS * STAGED_PITCH * sizeof(kin_screen_gpu_word) <=
+static_assert(body<KIN_SCREEN_GPU_F16, KIN_SCREEN_GPU_MATRIX, 1>::GROUPS * STAGED_ROWS *
+                      STAGED_PITCH * sizeof(kin_screen_gpu_word) <=
                   (KIN_SCREEN_GPU_BLOCK - FEW_ROWS) * SLICE,
               "products of both groups lie behind the rows");
 

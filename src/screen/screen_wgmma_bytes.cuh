@@ -10,10 +10,8 @@
 #include "screen/screen_wgmma_multiply.cuh"
 #include "screen/screen_wgmma_test.cuh"
 
-enum { GROUPS_OF_FOUR = 4, ROWS_OF_FOUR = KIN_SCREEN_GPU_BLOCK / GROUPS_OF_FOUR };
-
 /* Under way. */
-template <int STEPS>
+template <typename BODY, int STEPS>
 static __device__ __forceinline__ void
 multiply_started(const params &p, shared_state *s, const unsigned char *rows,
                  const unsigned char *ring, int32_t group, const place *at, int32_t (&acc)[64])
@@ -23,7 +21,7 @@ multiply_started(const params &p, shared_state *s, const unsigned char *rows,
     const uint64_t of_rows = hopper_blocks((const unsigned char *)s + starts_at());
     const uint64_t of_cols =
         hopper_blocks(ring + (size_t)at->slice.stage * (uint32_t)p.stage_bytes + COL_SLICE_BYTES);
-    const uint64_t a = hopper_matrix(rows + group * ROWS_OF_FOUR * SLICE);
+    const uint64_t a = hopper_matrix(rows + group * BODY::ROWS * SLICE);
     const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
     hopper_products_begin();
 #pragma unroll
@@ -98,14 +96,14 @@ static __device__ __forceinline__ void consume_tile(const params &p, const unsig
     int32_t acc[64];
     int32_t gate[GATES];
     if constexpr (BODY::STARTS) {
-        multiply_started<STEPS>(p, t.s, rows, ring, group, t.at, acc);
+        multiply_started<BODY, STEPS>(p, t.s, rows, ring, group, t.at, acc);
         load_gates(t.facts, lane, gate);
         hopper_products_wait<0>();
         hopper_products_settle(acc);
         give_back<slices_of<STEPS>>(p, t.s, lane, t.at);
         log_tile<BODY>(t, gate, pair.test, most_started(acc), acc, acc);
     } else {
-        multiply_streamed<GROUPS_OF_FOUR>(p, t.s, ring, group, lane, t.at, acc);
+        multiply_streamed<BODY>(p, t.s, ring, group, lane, t.at, acc);
         load_gates(t.facts, lane, gate);
         share_tests(
             kin_gate_test_of<BODY::TYPE>(p.job.rows.frame.bound, p.eps, pair.mine, t.facts->worst),
@@ -133,7 +131,7 @@ static __device__ void consume_bytes(const params &p, shared_state *s, const uns
         if (!BODY::STARTS && lane == 0) { /* slices of the next unit may come at once */
             hopper_barrier_arrive(&s->unit_empty);
         }
-        const uint32_t row0 = unit.block * KIN_SCREEN_GPU_BLOCK + (uint32_t)(group * ROWS_OF_FOUR);
+        const uint32_t row0 = unit.block * KIN_SCREEN_GPU_BLOCK + (uint32_t)(group * BODY::ROWS);
         row_pair pair = rows_of_unit<BODY>(p, row0, thread);
         for (uint32_t t = 0; t < unit.count; t++) {
             const testing here = {s,

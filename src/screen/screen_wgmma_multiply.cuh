@@ -7,8 +7,6 @@
 
 #include "screen/screen_wgmma_block.cuh"
 
-enum { GROUPS_OF_TWO = 2 }; /* where a group has 128 rows */
-
 /* One slice of both accumulators. */
 template <int STEPS, typename ACC>
 static __device__ __forceinline__ void multiply_slice(const unsigned char *own,
@@ -62,7 +60,7 @@ static __device__ __forceinline__ void multiply_last(int32_t steps, const unsign
 /* A group's rows x 128 columns: an accumulator for each 64 rows. Row and column slices were both
  * brought for this tile; they are given back as soon as they are multiplied, the last one by the
  * caller. */
-template <int GROUPS, typename... ACCS>
+template <typename BODY, typename... ACCS>
 static __device__ __forceinline__ void multiply_streamed(const params &p, shared_state *s,
                                                          const unsigned char *ring, int32_t group,
                                                          int32_t lane, place *at, ACCS &...accs)
@@ -72,7 +70,7 @@ static __device__ __forceinline__ void multiply_streamed(const params &p, shared
     for (int32_t i = 0; i < p.slices; i++) {
         const unsigned char *cols =
             ring + (size_t)slice.stage * (COL_SLICE_BYTES + ROW_SLICE_BYTES);
-        const unsigned char *own = cols + COL_SLICE_BYTES + group * (ROW_SLICE_BYTES / GROUPS);
+        const unsigned char *own = cols + COL_SLICE_BYTES + group * BODY::ROWS * SLICE;
         hopper_barrier_wait(&s->full[slice.stage], slice.parity);
         if (i + 1 < p.slices) {
             multiply_slice<4>(own, cols, i, accs...);
@@ -108,7 +106,7 @@ static __device__ __forceinline__ void wait_for_slices(const params &p, shared_s
 
 /* The same with rows that stay: all slices are waited for first, so that the STEPS products follow
  * each other without a branch. */
-template <int STEPS, typename ACC>
+template <typename BODY, int STEPS, typename ACC>
 static __device__ __forceinline__ void
 multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
                   const unsigned char *ring, int32_t group, const place *at, ACC (&low)[64],
@@ -117,7 +115,7 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
     const int TAIL = STEPS / TAIL_SHARE;
     uint64_t b[slices_of<STEPS>];
     wait_for_slices<slices_of<STEPS>>(p, s, ring, at, b);
-    const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / GROUPS_OF_TWO));
+    const uint64_t a = hopper_matrix(rows + group * BODY::ROWS * SLICE);
     const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
     const uint64_t next_rows = (64 * SLICE) >> 4;
     hopper_products_begin();
@@ -181,7 +179,7 @@ static __device__ __forceinline__ void pass_over(const params &p, shared_state *
 }
 
 /* The products of a group's rows with a tile, complete, its slices given back. */
-template <int STEPS, typename ACC>
+template <typename BODY, int STEPS, typename ACC>
 static __device__ __forceinline__ void
 multiply_tile(const params &p, shared_state *s, const unsigned char *rows,
               const unsigned char *ring, int32_t group, int32_t lane, place *at, ACC (&low)[64],
@@ -189,10 +187,10 @@ multiply_tile(const params &p, shared_state *s, const unsigned char *rows,
 {
     if constexpr (STEPS > 0) {
         hopper_turn_wait(TURN_NAME + group);
-        multiply_resident<STEPS>(p, s, rows, ring, group, at, low, high);
+        multiply_resident<BODY, STEPS>(p, s, rows, ring, group, at, low, high);
         hopper_turn_give(TURN_NAME + 1 - group);
     } else {
-        multiply_streamed<GROUPS_OF_TWO>(p, s, ring, group, lane, at, low, high);
+        multiply_streamed<BODY>(p, s, ring, group, lane, at, low, high);
     }
     hopper_products_wait<0>();
     give_back<(STEPS > 0 ? slices_of<STEPS> : 1)>(p, s, lane, at);
